@@ -1,0 +1,62 @@
+//! `cargo xtask bench`: builds the binaries, sees that the rival is there, and runs the bench binary.
+//!
+//! The rival is OpenSSH, started by the bench binary on loopback with throw-away keys. It is needed for benchmarks
+//! only, never for a build or a test.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::stage::{Stages, cargo, root, run};
+use anyhow::{Result, bail};
+
+/// Where `sshd` lives on the systems that we know; it must be started by its absolute path.
+const SSHD: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"];
+
+/// Options that the bench binary knows itself.
+const HANDED_ON: [&str; 2] = ["--quick", "--check"];
+
+/// Builds, then runs the bench binary from the project's root.
+pub(crate) fn run_all(options: &[&str]) -> Result<()> {
+    if let Some(unknown) = options
+        .iter()
+        .find(|option| **option != "--dry-run" && !HANDED_ON.contains(option))
+    {
+        bail!("bench does not know {unknown}; it knows --quick, --check and --dry-run");
+    }
+    rival_is_there()?;
+    let mut stages = Stages::default();
+    stages.add("build", || {
+        run(cargo().args(["build", "--release", "--locked", "--workspace", "--all-targets"]))
+    });
+    stages.finish()?;
+    let binaries = binaries();
+    let mut command = Command::new(binaries.join("slice-bench"));
+    command.current_dir(root()).arg("--binaries").arg(&binaries);
+    command.args(options.iter().filter(|option| HANDED_ON.contains(option)));
+    if !options.contains(&"--dry-run") {
+        command.arg("--report").arg(root().join("docs/benchmarks.md"));
+    }
+    let mut stages = Stages::default();
+    stages.add("slice-bench", || run(&mut command));
+    stages.finish()
+}
+
+fn rival_is_there() -> Result<()> {
+    let client = Command::new("ssh").arg("-V").output().is_ok();
+    if client && SSHD.iter().any(|path| Path::new(path).exists()) {
+        return Ok(());
+    }
+    bail!(
+        "the benchmarks compare with OpenSSH, which is not complete on this machine. On Debian or Ubuntu, as root:\n  \
+         apt-get install -y --no-install-recommends openssh-server openssh-client\n\
+         No service needs to run: the benchmark starts its own sshd on loopback and ends it"
+    )
+}
+
+/// The folder of the release binaries: the one that holds this program, also under another target folder.
+fn binaries() -> std::path::PathBuf {
+    std::env::current_exe()
+        .ok()
+        .and_then(|path| path.parent().map(Path::to_path_buf))
+        .unwrap_or_else(|| root().join("target/release"))
+}
