@@ -137,11 +137,11 @@ fn receive(holder: &UnixStream) -> io::Result<(Spec, [OwnedFd; 3])> {
 
 /// Puts the three descriptors at 0, 1 and 2 and closes everything after the holder's socket.
 fn place(stdio: [OwnedFd; 3]) -> io::Result<()> {
-    let stdio = stdio
+    let moved = stdio
         .iter()
         .map(|fd| above(fd.as_raw_fd()))
         .collect::<io::Result<Vec<_>>>()?;
-    for (from, to) in stdio.iter().zip(0..) {
+    for (from, to) in moved.iter().zip(0..) {
         duplicate(from.as_raw_fd(), to, 0)?;
     }
     close_from(REPORT as u32 + 1)?;
