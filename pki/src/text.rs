@@ -1,0 +1,201 @@
+//! Text from elsewhere, made safe to show, and durations as people write them in files.
+//!
+//! What it never does: change what is stored or compared. Escaping is for showing only.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Shows a text that came from elsewhere: control, bidirectional and invisible characters appear as `\u{202e}`, and
+/// no more than `max` characters of the input are shown (then `…`).
+pub fn escape(text: &str, max: usize) -> String {
+    use fmt::Write;
+    let mut out = String::with_capacity(text.len().min(max.saturating_mul(4)));
+    for (shown, c) in text.chars().enumerate() {
+        if shown >= max {
+            out.push('…');
+            break;
+        }
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if is_invisible(c) => {
+                // Writing to a String can't fail.
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// As [`escape`], for bytes that should have been UTF-8: what is not appears as `\xff`.
+pub fn escape_bytes(bytes: &[u8], max: usize) -> String {
+    use fmt::Write;
+    let mut out = String::new();
+    let mut left = max;
+    for chunk in bytes.utf8_chunks() {
+        let part = escape(chunk.valid(), left);
+        out.push_str(&part);
+        let count = chunk.valid().chars().count();
+        if count > left {
+            return out;
+        }
+        left -= count;
+        for byte in chunk.invalid() {
+            if left == 0 {
+                out.push('…');
+                return out;
+            }
+            left -= 1;
+            // Writing to a String can't fail.
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// True for characters that must not be shown as they are: control characters, characters that turn the direction
+/// of the text, and characters that take no room or look like nothing, so that two different names look the same.
+pub fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(u32::from(c),
+            0x00AD            // soft hyphen
+            | 0x034F          // combining grapheme joiner
+            | 0x061C          // arabic letter mark
+            | 0x115F | 0x1160 // hangul fillers
+            | 0x17B4 | 0x17B5 // khmer inherent vowels
+            | 0x180B..=0x180F // mongolian selectors
+            | 0x200B..=0x200F // zero width, direction marks
+            | 0x2028..=0x202E // line and paragraph separators, direction
+            | 0x2060..=0x206F // joiners, isolates, deprecated format characters
+            | 0x3164          // hangul filler
+            | 0xFE00..=0xFE0F // variation selectors
+            | 0xFEFF          // zero width no-break space
+            | 0xFFA0          // half-width hangul filler
+            | 0xFFF0..=0xFFFB // specials, interlinear annotation
+            | 0x1BCA0..=0x1BCA3
+            | 0x1D173..=0x1D17A
+            | 0xE0000..=0xE0FFF // tags, variation selectors
+        )
+}
+
+/// A span of time as written in configuration: `500ms`, `30s`, `10m`, `8h`, `30d`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Period(Duration);
+
+/// A span of time that can't be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{seen:?} is not a duration: write a whole number and a unit, like 500ms, 30s, 10m, 8h or 30d (at most 36500d)"
+)]
+pub struct PeriodError {
+    seen: String,
+}
+
+impl Period {
+    /// Longest span: a hundred years, so that adding one to a date can't leave the calendar.
+    pub const MAX: Period = Period(Duration::from_secs(36_500 * 86_400));
+
+    /// From seconds (at most [`Period::MAX`] is kept).
+    pub const fn from_secs(seconds: u64) -> Period {
+        if seconds > Period::MAX.0.as_secs() {
+            Period::MAX
+        } else {
+            Period(Duration::from_secs(seconds))
+        }
+    }
+
+    /// From milliseconds (at most [`Period::MAX`] is kept).
+    pub const fn from_millis(millis: u64) -> Period {
+        if millis / 1000 >= Period::MAX.0.as_secs() {
+            Period::MAX
+        } else {
+            Period(Duration::from_millis(millis))
+        }
+    }
+
+    /// The same as a [`Duration`].
+    pub const fn duration(self) -> Duration {
+        self.0
+    }
+
+    /// Reads `500ms`, `30s`, `10m`, `8h`, `30d`.
+    pub fn parse(text: &str) -> Result<Period, PeriodError> {
+        Self::read(text).ok_or_else(|| PeriodError { seen: escape(text, 32) })
+    }
+
+    fn read(text: &str) -> Option<Period> {
+        let split = text.find(|c: char| !c.is_ascii_digit())?;
+        let (digits, unit) = text.split_at_checked(split)?;
+        if digits.len() > 1 && digits.starts_with('0') {
+            return None;
+        }
+        let number: u64 = digits.parse().ok()?;
+        let millis = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return None,
+        };
+        let span = Duration::from_millis(number.checked_mul(millis)?);
+        (span <= Period::MAX.0).then_some(Period(span))
+    }
+}
+
+impl From<Period> for Duration {
+    fn from(period: Period) -> Duration {
+        period.0
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        for (unit, name) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")] {
+            if millis >= unit && millis % unit == 0 {
+                return write!(f, "{}{name}", millis / unit);
+            }
+        }
+        if millis == 0 {
+            f.write_str("0s")
+        } else {
+            write!(f, "{millis}ms")
+        }
+    }
+}
+
+impl fmt::Debug for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Period {
+    type Err = PeriodError;
+    fn from_str(text: &str) -> Result<Period, PeriodError> {
+        Period::parse(text)
+    }
+}
+
+impl TryFrom<String> for Period {
+    type Error = PeriodError;
+    fn try_from(text: String) -> Result<Period, PeriodError> {
+        Period::parse(&text)
+    }
+}
+
+impl From<Period> for String {
+    fn from(period: Period) -> String {
+        period.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,493 @@
+//! Verifying a peer's certificate chain: who is this, and may it stand here?
+//!
+//! ```text
+//! chain ─> one URI = identity ─> trust domain ─> path to a CA whose entry names this cluster and role
+//!       ─> CA and chain valid now ─> usage ─> lifetime within the rule of the role ─> the place expects it
+//!       ─> VerifiedPeer
+//! ```
+//!
+//! [`TrustAnchors::verify`] is the only way to a [`VerifiedPeer`], on every leg, at every handshake: nothing is resumed
+//! and nothing remembered, so that an expired certificate or a removed CA counts from the next handshake on.
+//!
+//! What it never does: look at a certificate's subject, compare names loosely, or accept a certificate for a place
+//! that expects another role.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use rustls_pki_types::{CertificateDer, TrustAnchor};
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+
+use crate::extension::Claims;
+use crate::identity::{Identity, RoleKind};
+use crate::name::{ClusterName, GroupName};
+use crate::trust::{self, Anchor, TrustAnchors};
+use crate::{ca, key, text, time};
+
+/// Most certificates that a peer may send: the leaf and its intermediates.
+pub const MAX_CHAIN: usize = 4;
+/// Largest certificate that a peer may send.
+pub const MAX_CERTIFICATE: usize = 32 * 1024;
+
+/// On which side of the TLS connection the *peer* stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// The peer is the TLS client.
+    Client,
+    /// The peer is the TLS server.
+    Server,
+}
+
+/// Who may stand in this place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expect {
+    /// Anybody of one of these roles.
+    Roles(&'static [RoleKind]),
+    /// Exactly this one.
+    Exactly(Identity),
+    /// Any relay, or any relay of one cluster.
+    Relay {
+        /// The cluster, if it matters.
+        cluster: Option<ClusterName>,
+    },
+}
+
+impl fmt::Display for Expect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expect::Roles(kinds) => {
+                for (at, kind) in kinds.iter().enumerate() {
+                    write!(f, "{}{kind}", if at == 0 { "" } else { " or " })?;
+                }
+                Ok(())
+            }
+            Expect::Exactly(identity) => fmt::Display::fmt(identity, f),
+            Expect::Relay { cluster: None } => f.write_str("a relay"),
+            Expect::Relay { cluster: Some(cluster) } => write!(f, "a relay of cluster {cluster}"),
+        }
+    }
+}
+
+/// A peer whose certificate was verified. Made by [`TrustAnchors::verify`] only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedPeer {
+    leaf: Leaf,
+    certificate_fingerprint: String,
+}
+
+impl VerifiedPeer {
+    /// Who it is.
+    pub fn identity(&self) -> &Identity {
+        &self.leaf.identity
+    }
+
+    /// Groups of a user, sorted.
+    pub fn groups(&self) -> &[GroupName] {
+        &self.leaf.claims.groups
+    }
+
+    /// When the API server attested the identity.
+    pub fn attested_at(&self) -> Option<Timestamp> {
+        self.leaf.claims.attested_at
+    }
+
+    /// Version of the policy bundle that the issuer had.
+    pub fn bundle_version(&self) -> Option<u64> {
+        self.leaf.claims.bundle_version
+    }
+
+    /// Uid of the Node object.
+    pub fn node_uid(&self) -> Option<&str> {
+        self.leaf.claims.node_uid.as_deref()
+    }
+
+    /// Start of the certificate.
+    pub fn not_before(&self) -> Timestamp {
+        self.leaf.not_before
+    }
+
+    /// End of the certificate.
+    pub fn not_after(&self) -> Timestamp {
+        self.leaf.not_after
+    }
+
+    /// SHA-256 of the public key (SubjectPublicKeyInfo), lower-case hex.
+    pub fn key_fingerprint(&self) -> &str {
+        &self.leaf.key_fingerprint
+    }
+
+    /// SHA-256 of the certificate, lower-case hex.
+    pub fn certificate_fingerprint(&self) -> &str {
+        &self.certificate_fingerprint
+    }
+}
+
+/// A peer was refused. The texts say what was seen, by which clock, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PeerRefused {
+    /// The peer sent no certificate.
+    #[error("the peer sent no certificate (its own may be missing or expired)")]
+    NoCertificate,
+    /// The certificate is past its end.
+    #[error(
+        "the certificate expired: it was valid from {} to {} and the clock here says {}; renew it, or set the clock",
+        time::format(*not_before), time::format(*not_after), time::format(*now)
+    )]
+    Expired {
+        /// Its start.
+        not_before: Timestamp,
+        /// Its end.
+        not_after: Timestamp,
+        /// Our clock.
+        now: Timestamp,
+    },
+    /// The certificate has not begun.
+    #[error(
+        "the certificate is not valid yet: it is valid from {} to {} and the clock here says {}; one of the two clocks \
+         is wrong: set it",
+        time::format(*not_before), time::format(*not_after), time::format(*now)
+    )]
+    NotYetValid {
+        /// Its start.
+        not_before: Timestamp,
+        /// Its end.
+        not_after: Timestamp,
+        /// Our clock.
+        now: Timestamp,
+    },
+    /// The CA's own certificate is outside its validity.
+    #[error(
+        "the CA of cluster {cluster} is valid from {} to {} and the clock here says {}; change the CA in the fleet file",
+        time::format(*not_before), time::format(*not_after), time::format(*now)
+    )]
+    CaNotValid {
+        /// Its cluster.
+        cluster: ClusterName,
+        /// Its start.
+        not_before: Timestamp,
+        /// Its end.
+        not_after: Timestamp,
+        /// Our clock.
+        now: Timestamp,
+    },
+    /// No CA of the fleet signed it.
+    #[error("no CA of the fleet signed the certificate of {seen}; is the fleet file current on both sides?")]
+    UnknownCa {
+        /// Who it claims to be.
+        seen: String,
+    },
+    /// Another fleet.
+    #[error("the certificate belongs to trust domain {seen}, and this is {expected}")]
+    WrongTrustDomain {
+        /// Ours.
+        expected: String,
+        /// Seen.
+        seen: String,
+    },
+    /// A CA of one cluster signed for another.
+    #[error("the CA of cluster {ca} signed a certificate for cluster {seen}: that CA vouches for its own cluster only")]
+    WrongCluster {
+        /// The cluster in the certificate.
+        seen: ClusterName,
+        /// The cluster of the CA that signed.
+        ca: ClusterName,
+    },
+    /// A CA signed for a role that its entry does not list.
+    #[error(
+        "the CA of cluster {cluster} may not vouch for the role {seen}; add the role to its entry in the fleet file"
+    )]
+    RoleNotOfCa {
+        /// The CA's cluster.
+        cluster: ClusterName,
+        /// The role in the certificate.
+        seen: RoleKind,
+    },
+    /// A certificate of another role than this place is for.
+    #[error("a certificate of role {seen} ({identity}) has no business here: {expected} is expected")]
+    WrongRole {
+        /// What is expected here.
+        expected: String,
+        /// The role in the certificate.
+        seen: RoleKind,
+        /// Who it is.
+        identity: String,
+    },
+    /// Somebody else than the one who was asked for.
+    #[error("reached {seen} instead of {expected}")]
+    WrongName {
+        /// Who was asked for.
+        expected: String,
+        /// Who answered.
+        seen: String,
+    },
+    /// The certificate may not be used on this side of a TLS connection.
+    #[error("the certificate of {seen} may not be used as TLS {side}")]
+    WrongUsage {
+        /// Who it is.
+        seen: String,
+        /// `client` or `server`.
+        side: &'static str,
+    },
+    /// Longer than the rule for the role.
+    #[error(
+        "the certificate is valid from {} to {}, and one of role {role} lives at most {} hours",
+        time::format(*not_before), time::format(*not_after), ca::max_lifetime(*role).as_secs() / 3600
+    )]
+    LifetimeTooLong {
+        /// The role.
+        role: RoleKind,
+        /// Its start.
+        not_before: Timestamp,
+        /// Its end.
+        not_after: Timestamp,
+    },
+    /// Not a certificate of ours at all.
+    #[error("the certificate is malformed: {0}")]
+    Malformed(String),
+}
+
+impl TrustAnchors {
+    /// Verifies a peer's chain (leaf first) for this place and moment.
+    pub fn verify(
+        &self,
+        chain: &[CertificateDer<'_>],
+        usage: Usage,
+        expect: &Expect,
+        now: Timestamp,
+    ) -> Result<VerifiedPeer, PeerRefused> {
+        let (end, intermediates) = chain.split_first().ok_or(PeerRefused::NoCertificate)?;
+        if chain.len() > MAX_CHAIN || chain.iter().any(|certificate| certificate.len() > MAX_CERTIFICATE) {
+            let limit = format!("more than {MAX_CHAIN} certificates, or one above {MAX_CERTIFICATE} bytes");
+            return Err(PeerRefused::Malformed(limit));
+        }
+        let leaf = Leaf::parse(end)?;
+        let (ours, seen) = (self.trust_domain(), &leaf.identity.trust_domain);
+        if ours != seen {
+            return Err(PeerRefused::WrongTrustDomain {
+                expected: ours.to_string(),
+                seen: seen.to_string(),
+            });
+        }
+        self.path(&leaf, end, intermediates, usage, now)?;
+        leaf.check_lifetime()?;
+        expect.check(&leaf.identity)?;
+        Ok(VerifiedPeer {
+            leaf,
+            certificate_fingerprint: key::fingerprint(end),
+        })
+    }
+
+    /// A path to a CA that may vouch for this identity now; or the best reason why there is none.
+    fn path(
+        &self,
+        leaf: &Leaf,
+        end: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        usage: Usage,
+        now: Timestamp,
+    ) -> Result<(), PeerRefused> {
+        let fits =
+            |anchor: &Anchor| anchor.cluster == leaf.identity.cluster && anchor.roles.contains(&leaf.identity.kind());
+        let valid = |anchor: &Anchor| anchor.not_before <= now && now <= anchor.not_after;
+        let search = Search {
+            end,
+            intermediates,
+            usage,
+            now,
+        };
+
+        let first = match search.among(self.anchors.iter().filter(|anchor| fits(anchor) && valid(anchor))) {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        // Refused. Did a CA sign it that may not?
+        for anchor in &self.anchors {
+            if (fits(anchor) && valid(anchor)) || search.among(std::iter::once(anchor)).is_err() {
+                continue;
+            }
+            return Err(if anchor.cluster != leaf.identity.cluster {
+                PeerRefused::WrongCluster {
+                    seen: leaf.identity.cluster.clone(),
+                    ca: anchor.cluster.clone(),
+                }
+            } else if !fits(anchor) {
+                PeerRefused::RoleNotOfCa {
+                    cluster: anchor.cluster.clone(),
+                    seen: leaf.identity.kind(),
+                }
+            } else {
+                PeerRefused::CaNotValid {
+                    cluster: anchor.cluster.clone(),
+                    not_before: anchor.not_before,
+                    not_after: anchor.not_after,
+                    now,
+                }
+            });
+        }
+        Err(leaf.explain(first, usage, now))
+    }
+}
+
+/// One search for a path.
+struct Search<'a> {
+    end: &'a CertificateDer<'a>,
+    intermediates: &'a [CertificateDer<'a>],
+    usage: Usage,
+    now: Timestamp,
+}
+
+impl Search<'_> {
+    fn among<'a>(&self, anchors: impl Iterator<Item = &'a Anchor>) -> Result<(), webpki::Error> {
+        let anchors: Vec<TrustAnchor<'a>> = anchors.map(|anchor| anchor.anchor.clone()).collect();
+        if anchors.is_empty() {
+            return Err(webpki::Error::UnknownIssuer);
+        }
+        let end = webpki::EndEntityCert::try_from(self.end)?;
+        let usage = webpki::KeyUsage::required(match self.usage {
+            Usage::Client => CLIENT_AUTH,
+            Usage::Server => SERVER_AUTH,
+        });
+        let time = time::to_unix(self.now);
+        end.verify_for_usage(
+            webpki::ALL_VERIFICATION_ALGS,
+            &anchors,
+            self.intermediates,
+            time,
+            usage,
+            None,
+            None,
+        )?;
+        Ok(())
+    }
+}
+
+/// 1.3.6.1.5.5.7.3.2
+const CLIENT_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02];
+/// 1.3.6.1.5.5.7.3.1
+const SERVER_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
+
+impl Expect {
+    /// Does this identity fit the place?
+    pub fn check(&self, identity: &Identity) -> Result<(), PeerRefused> {
+        let fits = match self {
+            Expect::Roles(kinds) => kinds.contains(&identity.kind()),
+            Expect::Exactly(exact) => exact == identity,
+            Expect::Relay { cluster } => {
+                identity.kind() == RoleKind::Relay
+                    && cluster.as_ref().is_none_or(|cluster| *cluster == identity.cluster)
+            }
+        };
+        if fits {
+            return Ok(());
+        }
+        let same_role = match self {
+            Expect::Roles(_) => false,
+            Expect::Exactly(exact) => exact.kind() == identity.kind(),
+            Expect::Relay { .. } => identity.kind() == RoleKind::Relay,
+        };
+        let (expected, seen) = (
+            text::escape(&self.to_string(), 512),
+            text::escape(&identity.to_string(), 512),
+        );
+        Err(if same_role {
+            PeerRefused::WrongName { expected, seen }
+        } else {
+            PeerRefused::WrongRole {
+                expected,
+                seen: identity.kind(),
+                identity: seen,
+            }
+        })
+    }
+}
+
+/// What a leaf certificate says, before anybody vouched for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    pub(crate) identity: Identity,
+    pub(crate) claims: Claims,
+    pub(crate) not_before: Timestamp,
+    pub(crate) not_after: Timestamp,
+    pub(crate) key_fingerprint: String,
+}
+
+impl Leaf {
+    /// Reads the profile of `ca`: one URI and nothing else as name, not a CA, our extensions well formed.
+    pub(crate) fn parse(der: &CertificateDer<'_>) -> Result<Leaf, PeerRefused> {
+        let malformed = |what: &str| PeerRefused::Malformed(what.to_owned());
+        let certificate = trust::parse(der).map_err(|error| PeerRefused::Malformed(error.to_string()))?;
+        let mut identity = None;
+        for extension in certificate.extensions() {
+            match extension.parsed_extension() {
+                ParsedExtension::SubjectAlternativeName(names) => {
+                    let [GeneralName::URI(uri)] = names.general_names.as_slice() else {
+                        return Err(malformed("exactly one name, a URI, is expected"));
+                    };
+                    let parsed = Identity::parse(uri).map_err(|error| PeerRefused::Malformed(error.to_string()))?;
+                    if identity.replace(parsed).is_some() {
+                        return Err(malformed("two lists of names"));
+                    }
+                }
+                ParsedExtension::BasicConstraints(constraints) if constraints.ca => {
+                    return Err(malformed("it is the certificate of a CA"));
+                }
+                ParsedExtension::ParseError { .. } => return Err(malformed("an extension can't be read")),
+                _ => {}
+            }
+        }
+        let identity = identity.ok_or_else(|| malformed("it carries no identity"))?;
+        let claims = Claims::decode(certificate.extensions().iter().map(|e| (e.oid.as_bytes(), e.value)))
+            .map_err(PeerRefused::Malformed)?;
+        let (not_before, not_after) = trust::validity(&certificate);
+        let key_fingerprint = key::fingerprint(certificate.public_key().raw);
+        Ok(Leaf {
+            identity,
+            claims,
+            not_before,
+            not_after,
+            key_fingerprint,
+        })
+    }
+
+    fn check_lifetime(&self) -> Result<(), PeerRefused> {
+        let (role, not_before, not_after) = (self.identity.kind(), self.not_before, self.not_after);
+        if time::between(not_before, not_after) > ca::max_lifetime(role) + ca::BACKDATE {
+            return Err(PeerRefused::LifetimeTooLong {
+                role,
+                not_before,
+                not_after,
+            });
+        }
+        Ok(())
+    }
+
+    fn explain(&self, error: webpki::Error, usage: Usage, now: Timestamp) -> PeerRefused {
+        use webpki::Error;
+        let seen = || text::escape(&self.identity.to_string(), 512);
+        let (not_before, not_after) = (self.not_before, self.not_after);
+        match error {
+            Error::CertExpired { .. } => PeerRefused::Expired {
+                not_before,
+                not_after,
+                now,
+            },
+            Error::CertNotValidYet { .. } => PeerRefused::NotYetValid {
+                not_before,
+                not_after,
+                now,
+            },
+            Error::UnknownIssuer | Error::InvalidSignatureForPublicKey => PeerRefused::UnknownCa { seen: seen() },
+            Error::RequiredEkuNotFoundContext(_) => PeerRefused::WrongUsage {
+                seen: seen(),
+                side: match usage {
+                    Usage::Client => "client",
+                    Usage::Server => "server",
+                },
+            },
+            other => PeerRefused::Malformed(text::escape(&other.to_string(), 120)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
