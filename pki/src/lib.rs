@@ -25,3 +25,6 @@ pub mod verify;
 
 pub use identity::{Identity, Role, RoleKind};
 pub use verify::{Expect, PeerRefused, Usage, VerifiedPeer};
+
+#[cfg(test)]
+mod testing;

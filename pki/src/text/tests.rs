@@ -1,1 +1,80 @@
-//! Tests.
+//! What may be shown, and how durations are read.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn control_bidi_and_invisible_characters_are_shown_escaped() {
+    assert_eq!(escape("plain é 日本", 100), "plain é 日本");
+    assert_eq!(escape("\u{1b}]0;x\u{7}", 100), "\\u{1b}]0;x\\u{7}");
+    assert_eq!(escape("a\r\n\tb", 100), "a\\r\\n\\tb");
+    assert_eq!(escape("\u{202e}gnp.exe\u{200b}", 100), "\\u{202e}gnp.exe\\u{200b}");
+    assert_eq!(escape("\u{e0041}\u{fe0f}\u{3164}", 100), "\\u{e0041}\\u{fe0f}\\u{3164}");
+    assert_eq!(escape("abcdef", 3), "abc…");
+    assert_eq!(escape("abc", 3), "abc");
+    assert_eq!(escape_bytes(b"ok\xff\xfe!", 100), "ok\\xff\\xfe!");
+    assert_eq!(escape_bytes(b"abc\xffdef", 4), "abc\\xff…");
+}
+
+#[test]
+fn durations_as_people_write_them() {
+    for (text, millis) in [
+        ("0s", 0),
+        ("500ms", 500),
+        ("30s", 30_000),
+        ("10m", 600_000),
+        ("8h", 28_800_000),
+        ("30d", 2_592_000_000),
+    ] {
+        let period = Period::parse(text).unwrap();
+        assert_eq!(period.duration().as_millis(), millis);
+        assert_eq!(period.to_string(), text);
+    }
+    assert_eq!(Period::parse("90s").unwrap().to_string(), "90s");
+    assert_eq!(Period::parse("60s").unwrap().to_string(), "1m");
+    for bad in [
+        "",
+        "5",
+        "s",
+        "5 s",
+        "-5s",
+        "+5s",
+        "05s",
+        "1.5h",
+        "5S",
+        "5sec",
+        "1h30m",
+        "99999999999999999999s",
+        "36501d",
+        "5ß",
+    ] {
+        let error = Period::parse(bad).unwrap_err().to_string();
+        assert!(error.contains("30s"), "{error}");
+    }
+    assert_eq!(Period::from_secs(u64::MAX), Period::MAX);
+    assert_eq!(Period::from_millis(u64::MAX), Period::MAX);
+    assert_eq!(
+        serde_json::from_str::<Period>("\"8h\"").unwrap(),
+        Period::from_secs(8 * 3600)
+    );
+    assert!(serde_json::from_str::<Period>("8").is_err());
+}
+
+proptest! {
+    #[test]
+    fn nothing_invisible_comes_out(text in any::<String>(), max in 0usize..50) {
+        prop_assert!(!escape(&text, max).chars().any(is_invisible));
+    }
+
+    #[test]
+    fn bytes_never_panic(bytes in any::<Vec<u8>>(), max in 0usize..50) {
+        prop_assert!(!escape_bytes(&bytes, max).chars().any(is_invisible));
+    }
+
+    #[test]
+    fn a_period_reads_back(seconds in 0u64..4_000_000_000) {
+        let period = Period::from_secs(seconds);
+        prop_assert_eq!(Period::parse(&period.to_string()).unwrap(), period);
+    }
+}

@@ -1,1 +1,24 @@
-//! Stub.
+//! QUIC set-up shared by client, relay and agent: one way to configure, dial, and use a connection of the outer leg.
+//!
+//! ```text
+//! transport (numbers) ─> endpoint (sockets) ─> dial (names, races, limits) ─> Link ─> open(RouteHeader) ─> Stream
+//!                                          └─> accept (by the relay) ─> accepted(..) ─> VerifiedPeer
+//! ```
+//!
+//! What it never does: decide who may do what, read what a stream carries, or try anything without a limit in time.
+
+pub mod dial;
+pub mod endpoint;
+pub mod link;
+pub mod resolve;
+pub mod stream;
+pub mod transport;
+
+pub use dial::{Attempt, Cause, DialError, Dialer};
+pub use endpoint::{client_endpoint, server_config, server_endpoint};
+pub use link::{Link, LinkError, Lost, accepted};
+pub use stream::{Stream, lost, peer_code};
+pub use transport::{agent_transport, client_transport, relay_transport};
+
+#[cfg(test)]
+mod testing;

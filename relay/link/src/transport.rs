@@ -1,0 +1,63 @@
+//! The numbers of a QUIC connection, each with its reason.
+//!
+//! What it never does: differ between two parties by accident; every connection of the outer leg uses these.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::{IdleTimeout, TransportConfig, VarInt};
+
+/// Default keepalive: well under the 30 s after which common NATs forget a UDP mapping, and twice within [`IDLE`].
+pub const KEEPALIVE: Duration = Duration::from_secs(8);
+/// A connection from which nothing was received for this long is dead.
+pub const IDLE: Duration = Duration::from_secs(20);
+/// First guess of the round trip: a lost first packet is sent again after three times this, instead of after a second.
+const FIRST_RTT: Duration = Duration::from_millis(100);
+/// What one stream may have in flight: bulk output of 4 MiB per round trip.
+const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
+/// What all streams of one connection may have in flight towards us: bounds the memory of one peer.
+const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+/// What one connection may hold for sending.
+const SEND_WINDOW: u64 = 16 * 1024 * 1024;
+/// Out-of-order handshake bytes: a chain with many groups is larger than the usual 16 KiB.
+const HANDSHAKE_BUFFER: usize = 64 * 1024;
+/// Streams that a client or agent may have open at a relay. Small, as QUIC keeps room for each at once.
+const STREAMS_AT_RELAY: u32 = 64;
+/// Streams that a relay may have open at an agent: one for each session or channel.
+const STREAMS_AT_AGENT: u32 = 256;
+
+/// For clients: nobody opens streams towards them.
+pub fn client_transport() -> Arc<TransportConfig> {
+    Arc::new(transport(KEEPALIVE, 0))
+}
+
+/// For relays, towards clients, agents and peers.
+pub fn relay_transport() -> Arc<TransportConfig> {
+    Arc::new(transport(KEEPALIVE, STREAMS_AT_RELAY))
+}
+
+/// For agents: the relay opens one stream for each session.
+pub fn agent_transport() -> Arc<TransportConfig> {
+    Arc::new(transport(KEEPALIVE, STREAMS_AT_AGENT))
+}
+
+/// With another keepalive (at most half of [`IDLE`] is used) and number of streams that the peer may open.
+pub fn transport(keepalive: Duration, streams: u32) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    config
+        .keep_alive_interval(Some(keepalive.min(IDLE / 2)))
+        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(20_000))))
+        .initial_rtt(FIRST_RTT)
+        .max_concurrent_bidi_streams(VarInt::from_u32(streams))
+        .max_concurrent_uni_streams(VarInt::from_u32(0))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .send_window(SEND_WINDOW)
+        .crypto_buffer_size(HANDSHAKE_BUFFER)
+        .datagram_receive_buffer_size(None)
+        // Streams of one connection are served in the order in which they became ready: a keystroke is small and goes
+        // out whole; turn-taking between large streams would cut every packet into pieces.
+        .send_fairness(false);
+    // Datagrams start at 1,200 bytes, which every path carries; larger ones are used once probed (the default).
+    config
+}
