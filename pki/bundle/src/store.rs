@@ -1,0 +1,457 @@
+//! The store: what a node, relay or client keeps about publications, on a disk that outlives restarts.
+//!
+//! ```text
+//! open ── pin (once) ── load ── load ── load …        each load: verified and newer → in force, kept
+//!                        └ last_good (after a restart, or while the directory is bad)
+//! ```
+//!
+//! | file | content |
+//! |---|---|
+//! | `trust.json` | fingerprint of the root that was pinned, the root trusted now, the version floors |
+//! | `last-good.json` | the last publication that was accepted, whole, verified again whenever it is read |
+//! | `lock` | one load at a time, across processes |
+//!
+//! Both are replaced atomically and only after everything was verified; a refused publication changes nothing, except
+//! that a root which follows from the trusted one is kept at once. Floors outlive expiry and restart. Local time is never
+//! written.
+
+use crate::error::BundleError;
+use crate::limits::{MAX_ROOT, MAX_TOTAL};
+use crate::metadata::Role;
+use crate::publication::Publication;
+use crate::source::{Directory, Files, Source};
+use crate::verify::{self, Floor, Floors, TIMESTAMP, TrustedRoot};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+const TRUST: &str = "trust.json";
+const LAST_GOOD: &str = "last-good.json";
+const LOCK: &str = "lock";
+/// Base64 makes four bytes of three; metadata comes on top.
+const MAX_ARCHIVE: usize = MAX_TOTAL * 2;
+const MAX_TRUST: usize = MAX_ROOT * 2;
+/// How long a load waits for another process that loads: each takes milliseconds.
+const LOCK_TRIES: u32 = 500;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// A store of publications in one directory.
+#[derive(Debug)]
+pub struct Store {
+    directory: PathBuf,
+    /// The publication that this process holds, so that an unchanged directory costs one small read.
+    held: Mutex<Option<Publication>>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TrustFile {
+    /// Fingerprint of the root that was pinned.
+    pinned: String,
+    /// Whether it was taken from the first publication seen.
+    first_use: bool,
+    /// The root trusted now, base64.
+    root: String,
+    #[serde(default)]
+    floors: FloorsFile,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FloorsFile {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    targets: Option<Floor>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    snapshot: Option<Floor>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timestamp: Option<Floor>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Archive {
+    /// The root from which the files verify, base64.
+    root: String,
+    /// Files by path, base64.
+    files: BTreeMap<String, String>,
+}
+
+/// The trust file, decoded.
+struct Trust {
+    pinned: String,
+    first_use: bool,
+    root: TrustedRoot,
+    floors: Floors,
+}
+
+impl Store {
+    /// Opens the store in `directory`, which is made (mode 0700) when it is not there.
+    ///
+    /// # Errors
+    /// [`BundleError::State`] when the directory cannot be used.
+    pub fn open(directory: &Path) -> Result<Self, BundleError> {
+        let store = Self {
+            directory: directory.to_owned(),
+            held: Mutex::new(None),
+        };
+        noderelay_pki::files::private_directory(directory).map_err(|e| store.unusable(e.to_string()))?;
+        store.read_trust()?;
+        Ok(store)
+    }
+
+    /// The fingerprint (SHA-256 of the file, hex) of the root that is pinned here.
+    ///
+    /// # Errors
+    /// [`BundleError::State`] when the store is damaged.
+    pub fn pinned(&self) -> Result<Option<String>, BundleError> {
+        Ok(self.read_trust()?.map(|trust| trust.pinned))
+    }
+
+    /// Pins a root that was given out of band. Pinning the same again is good; another is refused.
+    ///
+    /// # Errors
+    /// A root that is not valid, [`BundleError::OtherRoot`], [`BundleError::State`].
+    pub fn pin(&self, root: &[u8]) -> Result<String, BundleError> {
+        self.pin_root("the given root", root, false)
+    }
+
+    /// Pins the first root of a publication, unless one is pinned already. Returns what is pinned.
+    ///
+    /// # Errors
+    /// A root that is missing or not valid, [`BundleError::State`].
+    pub fn pin_first_use(&self, publication: &Path) -> Result<String, BundleError> {
+        match self.pinned()? {
+            Some(pinned) => Ok(pinned),
+            None => self.pin_root("metadata/1.root.json", &first_root(publication)?, true),
+        }
+    }
+
+    /// Pins the first root of a publication if it has this fingerprint, which was given out of band.
+    ///
+    /// # Errors
+    /// As [`Store::pin`]; [`BundleError::OtherRoot`] when the fingerprint differs.
+    pub fn pin_fingerprint(&self, publication: &Path, fingerprint: &str) -> Result<String, BundleError> {
+        let root = first_root(publication)?;
+        let seen = verify::fingerprint(&root);
+        if seen != fingerprint {
+            return Err(BundleError::OtherRoot {
+                pinned: crate::error::shown(fingerprint),
+                seen,
+            });
+        }
+        self.pin_root("metadata/1.root.json", &root, false)
+    }
+
+    /// Raises the floor of the policy version: a node certificate carries the version that was in force when it was issued,
+    /// so that a wiped node does not start from nothing. Never lowers it.
+    ///
+    /// # Errors
+    /// [`BundleError::NotPinned`], [`BundleError::State`].
+    pub async fn raise_floor(&self, policy_version: u64) -> Result<(), BundleError> {
+        let _lock = self.lock().await?;
+        let mut trust = self.trust()?;
+        if trust
+            .floors
+            .get(&Role::Targets)
+            .is_none_or(|floor| floor.version < policy_version)
+        {
+            trust.floors.insert(
+                Role::Targets,
+                Floor {
+                    version: policy_version,
+                    digest: None,
+                },
+            );
+            self.write_trust(&trust)?;
+        }
+        Ok(())
+    }
+
+    /// Loads the publication in a directory. On success it is in force and kept; the same as before is good, too.
+    ///
+    /// A publication that has expired is refused while one that has not is in force. Where there is none, it is taken:
+    /// [`Publication::freshness`] says `Expired`, which leaves break-glass.
+    ///
+    /// # Errors
+    /// Why it was refused. Nothing has changed then: the last good one stays in force.
+    pub async fn load(&self, publication: &Path, now: Timestamp) -> Result<Publication, BundleError> {
+        self.load_from(&Directory::open(publication), now).await
+    }
+
+    /// As [`Store::load`], from any source.
+    ///
+    /// # Errors
+    /// As [`Store::load`].
+    pub async fn load_from(&self, source: &dyn Source, now: Timestamp) -> Result<Publication, BundleError> {
+        if let Some(held) = self.unchanged(source)? {
+            return Ok(held);
+        }
+        let _lock = self.lock().await?;
+        let mut trust = self.trust()?;
+        let last = self.read_last_good().await.unwrap_or_else(|error| {
+            tracing::warn!(code = error.code(), "the last good publication cannot be read: {error}");
+            None
+        });
+        if let Some(last) = last
+            .as_ref()
+            .filter(|l| l.versions().root == trust.root.signed.common.version)
+        {
+            raise(&mut trust.floors, last);
+        }
+        // 5.3, and 5.3.8: a root that follows is kept, whatever comes after.
+        let (root, followed) = verify::advance(source, &trust.root, &mut trust.floors)?;
+        let start = std::mem::replace(&mut trust.root, root);
+        if !followed.is_empty() {
+            self.write_trust(&trust)?;
+        }
+        // 5.4 to 5.7
+        let loaded = verify::verify(source, &start, &trust.root, followed, &trust.floors, &self.directory).await;
+        let publication = loaded.map_err(|error| other_root(error, source, &trust))?;
+        // Expiry, each publication by its own lower bound
+        if let Some(last) = &last {
+            let at = publication.effective_time(now);
+            let last_stands = last.expired_at(last.effective_time(now)).is_none();
+            if let (Some((role, when)), true) = (publication.expired_at(at), last_stands) {
+                return Err(BundleError::Expired { role, when, at });
+            }
+        }
+        // Store
+        let same = last.is_some_and(|last| last.common(Role::Timestamp) == publication.common(Role::Timestamp));
+        if !same {
+            self.write_last_good(&publication)?;
+        }
+        if raise(&mut trust.floors, &publication) {
+            self.write_trust(&trust)?;
+        }
+        self.hold(&publication);
+        Ok(publication)
+    }
+
+    /// The last publication that was accepted here, verified again; `None` when there was none yet.
+    ///
+    /// # Errors
+    /// [`BundleError::NotPinned`]; [`BundleError::State`] and others when the kept copy is damaged.
+    pub async fn last_good(&self, now: Timestamp) -> Result<Option<Publication>, BundleError> {
+        self.trust()?;
+        let last = self.read_last_good().await?;
+        if let Some(last) = &last {
+            tracing::debug!(
+                version = last.policy_version(),
+                freshness = last.freshness(now).code(),
+                "last good publication"
+            );
+            self.hold(last);
+        }
+        Ok(last)
+    }
+
+    fn unchanged(&self, source: &dyn Source) -> Result<Option<Publication>, BundleError> {
+        let Some(held) = self.held.lock().ok().and_then(|held| held.clone()) else {
+            return Ok(None);
+        };
+        let offered = source.read(TIMESTAMP, crate::limits::MAX_TIMESTAMP)?;
+        Ok((offered.as_ref() == held.raw().get(TIMESTAMP)).then_some(held))
+    }
+
+    fn hold(&self, publication: &Publication) {
+        if let Ok(mut held) = self.held.lock() {
+            *held = Some(publication.clone());
+        }
+    }
+
+    fn pin_root(&self, file: &str, root: &[u8], first_use: bool) -> Result<String, BundleError> {
+        let root = TrustedRoot::parse(file, root)?;
+        let fingerprint = root.fingerprint();
+        match self.read_trust()? {
+            Some(trust) if trust.pinned == fingerprint || trust.root.fingerprint() == fingerprint => Ok(trust.pinned),
+            Some(trust) => Err(BundleError::OtherRoot {
+                pinned: trust.pinned,
+                seen: fingerprint,
+            }),
+            None => {
+                let mut floors = Floors::new();
+                verify::set_floors(&mut floors, &root.signed.document);
+                self.write_trust(&Trust {
+                    pinned: fingerprint.clone(),
+                    first_use,
+                    root,
+                    floors,
+                })?;
+                Ok(fingerprint)
+            }
+        }
+    }
+
+    fn trust(&self) -> Result<Trust, BundleError> {
+        self.read_trust()?.ok_or_else(|| BundleError::NotPinned {
+            store: self.directory.display().to_string(),
+        })
+    }
+
+    fn read_trust(&self) -> Result<Option<Trust>, BundleError> {
+        let Some(bytes) = self.read_file(TRUST, MAX_TRUST)? else {
+            return Ok(None);
+        };
+        // A damaged trust file is never replaced by a fresh start: the floors would be lost with it.
+        let damaged = |seen: String| self.unusable(format!("{TRUST} is damaged ({seen}); restore it from a backup"));
+        let file: TrustFile = serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let root = BASE64.decode(&file.root).map_err(|e| damaged(e.to_string()))?;
+        let root = TrustedRoot::parse(TRUST, &root).map_err(|e| damaged(e.to_string()))?;
+        let FloorsFile {
+            targets,
+            snapshot,
+            timestamp,
+        } = file.floors;
+        let floors = [
+            (Role::Targets, targets),
+            (Role::Snapshot, snapshot),
+            (Role::Timestamp, timestamp),
+        ];
+        let floors = floors
+            .into_iter()
+            .filter_map(|(role, floor)| Some((role, floor?)))
+            .collect();
+        Ok(Some(Trust {
+            pinned: file.pinned,
+            first_use: file.first_use,
+            root,
+            floors,
+        }))
+    }
+
+    fn write_trust(&self, trust: &Trust) -> Result<(), BundleError> {
+        let floor = |role| trust.floors.get(&role).copied();
+        let file = TrustFile {
+            pinned: trust.pinned.clone(),
+            first_use: trust.first_use,
+            root: BASE64.encode(&trust.root.raw),
+            floors: FloorsFile {
+                targets: floor(Role::Targets),
+                snapshot: floor(Role::Snapshot),
+                timestamp: floor(Role::Timestamp),
+            },
+        };
+        self.write_file(TRUST, &file)
+    }
+
+    async fn read_last_good(&self) -> Result<Option<Publication>, BundleError> {
+        if let Some(held) = self.held.lock().ok().and_then(|held| held.clone()) {
+            return Ok(Some(held));
+        }
+        let Some(bytes) = self.read_file(LAST_GOOD, MAX_ARCHIVE)? else {
+            return Ok(None);
+        };
+        let damaged = |seen: String| self.unusable(format!("{LAST_GOOD} is damaged: {seen}"));
+        let archive: Archive = serde_json::from_slice(&bytes).map_err(|e| damaged(e.to_string()))?;
+        let decode = |text: &str| BASE64.decode(text).map_err(|e| damaged(e.to_string()));
+        let root = TrustedRoot::parse(LAST_GOOD, &decode(&archive.root)?)?;
+        let mut files = Files::new();
+        for (path, content) in &archive.files {
+            files.insert(path.clone(), decode(content)?);
+        }
+        // Verified as it was when it came: from the root that was trusted then, without floors.
+        let (last, followed) = verify::advance(&files, &root, &mut Floors::new())?;
+        verify::verify(&files, &root, &last, followed, &Floors::new(), &self.directory)
+            .await
+            .map(Some)
+    }
+
+    fn write_last_good(&self, publication: &Publication) -> Result<(), BundleError> {
+        let files = publication
+            .raw()
+            .iter()
+            .map(|(path, bytes)| (path.clone(), BASE64.encode(bytes)))
+            .collect();
+        self.write_file(
+            LAST_GOOD,
+            &Archive {
+                root: BASE64.encode(publication.start()),
+                files,
+            },
+        )
+    }
+
+    fn read_file(&self, name: &str, max: usize) -> Result<Option<Vec<u8>>, BundleError> {
+        match noderelay_pki::files::read_bounded(&self.directory.join(name), max) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(self.unusable(error.to_string())),
+        }
+    }
+
+    fn write_file(&self, name: &str, content: &impl Serialize) -> Result<(), BundleError> {
+        let bytes = serde_json::to_vec(content).map_err(|e| self.unusable(format!("{name}: {e}")))?;
+        noderelay_pki::files::write_atomic(&self.directory.join(name), &bytes, 0o600)
+            .map_err(|e| self.unusable(format!("{name}: {e}")))
+    }
+
+    async fn lock(&self) -> Result<File, BundleError> {
+        let failed = |e: std::io::Error| self.unusable(format!("{LOCK}: {e}"));
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.directory.join(LOCK))
+            .map_err(failed)?;
+        for _ in 0..LOCK_TRIES {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_PAUSE).await,
+                Err(TryLockError::Error(e)) => return Err(failed(e)),
+            }
+        }
+        Err(self.unusable("another process holds its lock".to_owned()))
+    }
+
+    fn unusable(&self, seen: String) -> BundleError {
+        BundleError::State {
+            store: self.directory.display().to_string(),
+            seen,
+        }
+    }
+}
+
+/// Raises the floors to a publication; says whether anything changed.
+fn raise(floors: &mut Floors, publication: &Publication) -> bool {
+    let mut changed = false;
+    for role in [Role::Targets, Role::Snapshot, Role::Timestamp] {
+        let reached = Floor::of(publication.common(role));
+        if floors
+            .get(&role)
+            .is_none_or(|floor| *floor != reached && floor.version <= reached.version)
+        {
+            floors.insert(role, reached);
+            changed = true;
+        }
+    }
+    changed
+}
+
+fn first_root(publication: &Path) -> Result<Vec<u8>, BundleError> {
+    Directory::open(publication).require("metadata/1.root.json", MAX_ROOT)
+}
+
+/// When nothing of our root signed a publication, the reason is usually that it belongs to another fleet.
+fn other_root(error: BundleError, source: &dyn Source, trust: &Trust) -> BundleError {
+    let first = match &error {
+        BundleError::Unsigned { .. } => source.read("metadata/1.root.json", MAX_ROOT).ok().flatten(),
+        _ => None,
+    };
+    match first.map(|root| verify::fingerprint(&root)) {
+        // Only the first root of all can be compared: a later one may have been pinned.
+        Some(seen) if seen != trust.pinned && trust.root.signed.common.version == 1 => BundleError::OtherRoot {
+            pinned: trust.pinned.clone(),
+            seen,
+        },
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The TUF client work-flow by `tough`, over bytes in memory that already passed the strict pass.
+//!
+//! `tough` gets its own temporary directory for each load and starts without history: it would otherwise keep the local
+//! time as a floor and refuse everything after a clock went back. Rollback is judged in `verify` from our own floors.
+//! Its expiry check is off; expiry is judged in [`crate::publication`] by the effective time.
+
+use crate::error::{BundleError, shown};
+use crate::source::Files;
+use futures_core::Stream;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tough::error::Error;
+use tough::{
+    Bytes, ExpirationEnforcement, IntoVec, Limits, RepositoryLoader, TargetName, Transport, TransportError,
+    TransportErrorKind, TransportStream,
+};
+use url::Url;
+
+use crate::limits::{MAX_ROOT, MAX_ROOT_UPDATES, MAX_SNAPSHOT, MAX_TARGETS, MAX_TIMESTAMP};
+
+/// Runs `tough` over `files`, starting from the trusted `root`, and returns the content of the named targets.
+/// `scratch` is a directory in which a temporary one can be made.
+///
+/// # Errors
+/// Whatever `tough` refuses, as one of our own kinds.
+pub(crate) async fn load(root: &[u8], files: &Arc<Files>, scratch: &Path) -> Result<Files, BundleError> {
+    let directory = tempfile::Builder::new()
+        .prefix("tuf-")
+        .tempdir_in(scratch)
+        .map_err(|e| BundleError::State {
+            store: scratch.display().to_string(),
+            seen: e.to_string(),
+        })?;
+    let limits = Limits {
+        max_root_size: bound(MAX_ROOT),
+        max_targets_size: bound(MAX_TARGETS),
+        max_timestamp_size: bound(MAX_TIMESTAMP),
+        max_snapshot_size: bound(MAX_SNAPSHOT),
+        max_root_updates: MAX_ROOT_UPDATES,
+    };
+    let repository = RepositoryLoader::new(&root, base("metadata")?, base("targets")?)
+        .transport(Memory {
+            files: Arc::clone(files),
+        })
+        .limits(limits)
+        .datastore(directory.path())
+        .expiration_enforcement(ExpirationEnforcement::Unsafe)
+        .load()
+        .await
+        .map_err(|e| refused(&e))?;
+    let mut content = Files::new();
+    let names: Vec<TargetName> = repository.all_targets().map(|(name, _)| name.clone()).collect();
+    for name in names {
+        let stream = repository.read_target(&name).await.map_err(|e| refused(&e))?;
+        let stream = stream.ok_or_else(|| BundleError::Missing {
+            file: shown(name.raw()),
+        })?;
+        let bytes = stream.into_vec().await.map_err(|e| mixed(name.raw(), &e))?;
+        content.insert(name.raw().to_owned(), bytes);
+    }
+    Ok(content)
+}
+
+/// The path of a target's file in the publication.
+pub(crate) fn target_path(name: &str, sha256: &[u8; 32]) -> String {
+    format!("targets/{}.{name}", hex::encode(sha256))
+}
+
+fn bound(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+fn base(part: &str) -> Result<Url, BundleError> {
+    Url::parse(&format!("memory:/{part}/")).map_err(|e| BundleError::malformed(part, e.to_string()))
+}
+
+fn mixed(file: &str, error: &Error) -> BundleError {
+    match error {
+        Error::Transport { source, .. } if source.kind() == TransportErrorKind::FileNotFound => {
+            BundleError::Missing { file: shown(file) }
+        }
+        other => BundleError::MixedUp {
+            file: shown(file),
+            seen: shown(root_cause(other)),
+        },
+    }
+}
+
+/// What is left for `tough` to find after our own steps: documents that do not belong together.
+fn refused(error: &Error) -> BundleError {
+    match error {
+        Error::Transport { url, .. } => mixed(url.path().trim_start_matches('/'), error),
+        Error::ParseMetadata { role, .. } => BundleError::malformed(&role.to_string(), root_cause(error)),
+        other => BundleError::MixedUp {
+            file: "metadata".to_owned(),
+            seen: shown(root_cause(other)),
+        },
+    }
+}
+
+fn root_cause(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        text = cause.to_string();
+        next = cause.source();
+    }
+    text
+}
+
+#[derive(Debug, Clone)]
+struct Memory {
+    files: Arc<Files>,
+}
+
+#[tough::async_trait]
+impl Transport for Memory {
+    async fn fetch(&self, url: Url) -> Result<TransportStream, TransportError> {
+        match self.files.get(url.path().trim_start_matches('/')) {
+            Some(bytes) => Ok(Box::pin(Once(Some(Bytes::copy_from_slice(bytes))))),
+            None => Err(TransportError::new(TransportErrorKind::FileNotFound, url)),
+        }
+    }
+}
+
+/// A stream of one piece.
+struct Once(Option<Bytes>);
+
+impl Stream for Once {
+    type Item = Result<Bytes, TransportError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.0.take().map(Ok))
+    }
+}
