@@ -1,0 +1,69 @@
+//! The benchmarks of one session through one relay, beside OpenSSH in the same run; `cargo xtask bench` starts it.
+//!
+//! ```text
+//! cold   spawn to first output byte at RTT 0, 50, 150 ms; fitted: round trips and a fixed part
+//! true   `noderelay … -- true` and `ssh -J … true`, start to end, in turns
+//! echo   one byte to `cat` on a terminal and back, both sessions open, in turns
+//! ```
+//!
+//! Everything that it starts is its own child, on loopback, with throw-away keys in a temporary folder, and is ended
+//! by it. It judges nothing before the delay forwarder has measured itself. It never uses the user's own keys,
+//! configuration or agents.
+
+mod delay;
+mod echo;
+mod measure;
+mod options;
+mod process;
+mod product;
+mod report;
+mod ssh;
+mod stats;
+
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use options::Options;
+use report::{Machine, Report, say};
+
+fn main() -> ExitCode {
+    match Options::parse(std::env::args().skip(1)).and_then(|options| run(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            say("a goal was missed");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            report::complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs what is asked for; false when a goal was missed and the caller wants to know.
+fn run(options: &Options) -> Result<bool> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let machine = Machine::look();
+    say(&format!("on {machine}"));
+    for rtt in measure::ROUND_TRIPS {
+        say(&delay::prove(rtt)?);
+    }
+    let rival = ssh::Rival::start(folder.path()).context("the rival does not start")?;
+    let product = product::Product::start(&options.binaries, folder.path()).context("noderelay does not start")?;
+    let mut report = Report::new(machine, options.rounds);
+    measure::cold(&product, &options.rounds, &mut report)?;
+    measure::whole_command(&product, &rival, &options.rounds, &mut report)?;
+    measure::echo(&product, &rival, &options.rounds, &mut report)?;
+    drop((product, rival));
+    let text = report.markdown();
+    say(&text);
+    if let Some(path) = &options.report {
+        report::replace_section(path, &text)?;
+        say(&format!("written to {}", path.display()));
+    }
+    Ok(report.all_met() || !options.check)
+}

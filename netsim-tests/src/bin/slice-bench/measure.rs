@@ -1,0 +1,171 @@
+//! The three measurements. Rivals take turns, so that a busy moment of the machine hits each of them.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use crate::delay::Forwarder;
+use crate::echo::{FAR, Session};
+use crate::options::Rounds;
+use crate::process::timed;
+use crate::product::Product;
+use crate::report::{Goal, Report, Row, say};
+use crate::ssh::Rival;
+use crate::stats::{Sample, fit, ms, us};
+
+/// The round-trip times at which a cold start is measured.
+pub(crate) const ROUND_TRIPS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(150)];
+
+/// QUIC handshake, inner handshake, request with output.
+const ROUND_TRIPS_GOAL: f64 = 3.0;
+/// What a fit may add to it by noise alone.
+const ROUND_TRIPS_NOISE: f64 = 0.05;
+const FIXED_GOAL_MS: f64 = 30.0;
+const COMMAND_GOAL: f64 = 0.3;
+const ECHO_GOAL: f64 = 1.2;
+
+/// Cold start to the first output byte at several round-trip times, fitted by a line.
+pub(crate) fn cold(product: &Product, rounds: &Rounds, report: &mut Report) -> Result<()> {
+    say("cold start to the first output byte");
+    let forwarders: Vec<Forwarder> = ROUND_TRIPS
+        .iter()
+        .map(|rtt| Forwarder::start(product.relay(), *rtt))
+        .collect::<Result<_>>()?;
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); ROUND_TRIPS.len()];
+    let mut alone = Vec::new();
+    for _ in 0..rounds.cold {
+        alone.push(first_byte(Command::new("echo").arg("x"))?);
+        for (forwarder, times) in forwarders.iter().zip(&mut times) {
+            times.push(first_byte(
+                &mut product.command(Some(forwarder.address()), &["echo", "x"]),
+            )?);
+        }
+    }
+    let alone = Sample::of(alone).context("nothing measured")?.median();
+    let mut points = Vec::new();
+    for (rtt, times) in ROUND_TRIPS.iter().zip(times) {
+        let sample = Sample::of(times).context("nothing measured")?;
+        let (low, high) = sample.quartiles();
+        points.push((ms(*rtt), ms(sample.median())));
+        report.row(Row {
+            what: format!("cold start to first output byte, RTT {:.0} ms", ms(*rtt)),
+            ours: format!(
+                "{:.1} ms (middle half {:.1} to {:.1})",
+                ms(sample.median()),
+                ms(low),
+                ms(high)
+            ),
+            beside: String::new(),
+            goal: None,
+        });
+    }
+    let line = fit(&points).context("no line fits")?;
+    report.row(Row {
+        what: "… of it round trips".to_owned(),
+        ours: format!("{:.2}", line.slope),
+        beside: String::new(),
+        goal: Some(Goal {
+            seen: line.slope,
+            at_most: ROUND_TRIPS_GOAL,
+            noise: ROUND_TRIPS_NOISE,
+            unit: "",
+        }),
+    });
+    report.row(Row {
+        what: "… and a fixed part".to_owned(),
+        ours: format!("{:.1} ms", line.fixed),
+        beside: format!("{:.1} ms, the command alone", ms(alone)),
+        goal: Some(Goal {
+            seen: line.fixed - ms(alone),
+            at_most: FIXED_GOAL_MS,
+            noise: 0.0,
+            unit: " ms above it",
+        }),
+    });
+    Ok(())
+}
+
+/// A whole command from start to end.
+pub(crate) fn whole_command(product: &Product, rival: &Rival, rounds: &Rounds, report: &mut Report) -> Result<()> {
+    say("a whole command");
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..rounds.commands {
+        ours.push(timed(&mut product.command(None, &["true"]))?.total);
+        theirs.push(timed(&mut rival.command(&["true"]))?.total);
+    }
+    let (ours, theirs) = both(ours, theirs)?;
+    report.row(Row {
+        what: "`noderelay … -- true` beside `ssh -J … true`".to_owned(),
+        ours: format!("{:.1} ms", ms(ours.median())),
+        beside: format!("{:.1} ms", ms(theirs.median())),
+        goal: Some(Goal {
+            seen: ratio(&ours, &theirs, 50),
+            at_most: COMMAND_GOAL,
+            noise: 0.0,
+            unit: " ×",
+        }),
+    });
+    Ok(())
+}
+
+/// One byte to `cat` on a terminal and back.
+pub(crate) fn echo(product: &Product, rival: &Rival, rounds: &Rounds, report: &mut Report) -> Result<()> {
+    say("one-byte echo");
+    let [shell, flag, line] = FAR;
+    let mut mine = Session::open(&mut product.terminal(&FAR))?;
+    // ssh joins its words by spaces and gives them to a shell, so the line is quoted for it.
+    let mut other = Session::open(&mut rival.terminal(&[shell, flag, &format!("'{line}'")]))?;
+    let mut floor = Session::open(Command::new(shell).args([flag, line]))?;
+    let (mut ours, mut theirs, mut bare) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds.echo_turns {
+        for (session, times) in [
+            (&mut mine, &mut ours),
+            (&mut other, &mut theirs),
+            (&mut floor, &mut bare),
+        ] {
+            for number in 0..rounds.echoes {
+                let time = session.once(b'a' + u8::try_from(number % 26)?)?;
+                // The first bytes of a turn find caches and clocks cold, on either side.
+                if number >= rounds.echoes / 10 {
+                    times.push(time);
+                }
+            }
+        }
+    }
+    let (ours, theirs) = both(ours, theirs)?;
+    let bare = Sample::of(bare).context("nothing measured")?;
+    for (percent, goal) in [(50, Some(ECHO_GOAL)), (99, None)] {
+        let seen = ratio(&ours, &theirs, percent);
+        report.row(Row {
+            what: format!("one-byte echo, p{percent}, beside `ssh -J`"),
+            ours: format!("{:.0} µs", us(ours.percentile(percent))),
+            beside: format!("{:.0} µs", us(theirs.percentile(percent))),
+            goal: Some(Goal {
+                seen,
+                at_most: goal.unwrap_or(f64::INFINITY),
+                noise: 0.0,
+                unit: " ×",
+            }),
+        });
+    }
+    report.row(Row {
+        what: "… the terminal alone, p50".to_owned(),
+        ours: String::new(),
+        beside: format!("{:.0} µs", us(bare.median())),
+        goal: None,
+    });
+    Ok(())
+}
+
+fn first_byte(command: &mut Command) -> Result<Duration> {
+    timed(command)?.first_byte.context("the command printed nothing")
+}
+
+fn both(ours: Vec<Duration>, theirs: Vec<Duration>) -> Result<(Sample, Sample)> {
+    Sample::of(ours).zip(Sample::of(theirs)).context("nothing measured")
+}
+
+fn ratio(ours: &Sample, theirs: &Sample, percent: usize) -> f64 {
+    ms(ours.percentile(percent)) / ms(theirs.percentile(percent))
+}

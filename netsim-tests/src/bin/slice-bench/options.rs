@@ -1,0 +1,66 @@
+//! The few words that the bench binary understands.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+/// How often each thing is measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Rounds {
+    /// Cold starts at each round-trip time.
+    pub(crate) cold: usize,
+    /// Whole commands of each rival.
+    pub(crate) commands: usize,
+    /// Turns of the echo, each with this many bytes.
+    pub(crate) echo_turns: usize,
+    pub(crate) echoes: usize,
+}
+
+impl Rounds {
+    const FULL: Rounds = Rounds {
+        cold: 15,
+        commands: 30,
+        echo_turns: 6,
+        echoes: 500,
+    };
+    const QUICK: Rounds = Rounds {
+        cold: 3,
+        commands: 5,
+        echo_turns: 2,
+        echoes: 100,
+    };
+}
+
+pub(crate) struct Options {
+    /// Where `noderelay` is.
+    pub(crate) binaries: PathBuf,
+    /// The document whose section is replaced.
+    pub(crate) report: Option<PathBuf>,
+    /// End with an error when a goal is missed.
+    pub(crate) check: bool,
+    pub(crate) rounds: Rounds,
+}
+
+impl Options {
+    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Options> {
+        let beside = std::env::current_exe()
+            .ok()
+            .and_then(|path| path.parent().map(Path::to_path_buf));
+        let mut options = Options {
+            binaries: beside.unwrap_or_default(),
+            report: None,
+            check: false,
+            rounds: Rounds::FULL,
+        };
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--binaries" => options.binaries = words.next().context("--binaries needs a folder")?.into(),
+                "--report" => options.report = Some(words.next().context("--report needs a file")?.into()),
+                "--check" => options.check = true,
+                "--quick" => options.rounds = Rounds::QUICK,
+                other => bail!("unknown option {other}; known: --binaries DIR, --report FILE, --check, --quick"),
+            }
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,131 @@
+//! The bench is tested before it judges: statistics, the delay, the timing of processes, the echo, the report.
+
+use std::process::Command;
+use std::time::Duration;
+
+use crate::options::Options;
+use crate::report::{Goal, Report, Row};
+use crate::stats::{Sample, fit};
+use crate::{delay, echo, process, product, report};
+
+fn words(words: &[&str]) -> impl Iterator<Item = String> {
+    words
+        .iter()
+        .map(|word| (*word).to_owned())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+#[test]
+fn percentiles_are_nearest_rank() {
+    let sample = Sample::of((1..=100).rev().map(Duration::from_millis).collect()).unwrap();
+    assert_eq!(sample.median(), Duration::from_millis(50));
+    assert_eq!(sample.percentile(99), Duration::from_millis(99));
+    assert_eq!(
+        sample.quartiles(),
+        (Duration::from_millis(25), Duration::from_millis(75))
+    );
+    let one = Sample::of(vec![Duration::from_millis(7)]).unwrap();
+    assert_eq!(
+        (one.percentile(1), one.percentile(99)),
+        (Duration::from_millis(7), Duration::from_millis(7))
+    );
+    assert!(Sample::of(Vec::new()).is_none());
+}
+
+#[test]
+fn a_line_is_fitted() {
+    let line = fit(&[(0.0, 20.0), (50.0, 170.0), (150.0, 470.0)]).unwrap();
+    assert!(
+        (line.slope - 3.0).abs() < 1e-9 && (line.fixed - 20.0).abs() < 1e-9,
+        "{line:?}"
+    );
+    assert!(fit(&[(1.0, 2.0), (1.0, 3.0)]).is_none());
+    assert!(fit(&[]).is_none());
+}
+
+#[test]
+fn the_delay_forwarder_delays_by_what_it_says() {
+    // A test machine may be busy; the delay must be there in one of a few attempts, and is never too short.
+    let proof = (0..5).find_map(|_| delay::prove(Duration::from_millis(40)).ok());
+    assert!(proof.unwrap().contains("asked for 40 ms"));
+}
+
+#[test]
+fn a_command_is_timed_and_its_failure_is_told() {
+    let timing = process::timed(Command::new("sh").args(["-c", "printf x; sleep 0.2"])).unwrap();
+    assert!(timing.first_byte.unwrap() < timing.total);
+    assert!(timing.total >= Duration::from_millis(200));
+    assert!(process::timed(&mut Command::new("true")).unwrap().first_byte.is_none());
+    let error = process::timed(Command::new("sh").args(["-c", "echo why >&2; exit 3"]))
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("why"), "{error:#}");
+}
+
+#[test]
+fn a_terminal_echoes_through_cat() {
+    let [shell, flag, line] = echo::FAR;
+    let mut session = echo::Session::open(Command::new(shell).args([flag, line])).unwrap();
+    for byte in b"abc\n~." {
+        assert!(session.once(*byte).unwrap() < Duration::from_secs(10));
+    }
+}
+
+#[test]
+fn the_relays_address_is_found() {
+    let fleet = "clusters:\n- name: demo\n  relays:\n  - name: r1\n    addresses: [\"127.0.0.1:40123\"]\n";
+    assert_eq!(product::address_in(fleet).unwrap().to_string(), "127.0.0.1:40123");
+    assert_eq!(product::address_in("- '[::1]:7'").unwrap().to_string(), "[::1]:7");
+    assert!(product::address_in("relays: [relay.example.org:443, 10.0.0.1:443]").is_none());
+}
+
+#[test]
+fn the_report_names_goals_and_what_missed_them() {
+    let options = Options::parse(words(&["--quick", "--check", "--report", "x.md"])).unwrap();
+    assert!(options.check && options.report.is_some());
+    assert!(Options::parse(words(&["--fast"])).is_err());
+    let mut report = Report::new(report::Machine::look(), options.rounds);
+    let goal = |seen| {
+        Some(Goal {
+            seen,
+            at_most: 0.3,
+            noise: 0.0,
+            unit: " ×",
+        })
+    };
+    report.row(Row {
+        what: "good".into(),
+        ours: "1 ms".into(),
+        beside: "4 ms".into(),
+        goal: goal(0.25),
+    });
+    assert!(report.all_met());
+    report.row(Row {
+        what: "bad".into(),
+        ours: "2 ms".into(),
+        beside: "4 ms".into(),
+        goal: goal(0.5),
+    });
+    assert!(!report.all_met());
+    let text = report.markdown();
+    assert!(
+        text.contains("| good | 1 ms | 4 ms | 0.25 × | ≤ 0.3 × | met |"),
+        "{text}"
+    );
+    assert!(
+        text.contains("| bad | 2 ms | 4 ms | 0.50 × | ≤ 0.3 × | **missed** |"),
+        "{text}"
+    );
+}
+
+#[test]
+fn only_the_section_between_the_marks_is_replaced() {
+    let document = "# B\n<!-- slice-bench: begin -->\nold\n<!-- slice-bench: end -->\nrest\n";
+    let new = report::replaced(document, "new\n").unwrap();
+    assert_eq!(
+        new,
+        "# B\n<!-- slice-bench: begin -->\n\nnew\n\n<!-- slice-bench: end -->\nrest\n"
+    );
+    assert!(report::replaced("# nothing", "new").is_none());
+}
