@@ -82,8 +82,8 @@ fn a_real_tree_is_read() {
 
 #[test]
 fn differing_features_are_found() {
-    let alone = parse_features("nix v0.32.0|fs,user\nserde v1.0.0|std\nours v0.1.0 (/somewhere)|a\n");
-    let whole = parse_features("nix v0.32.0|fs,poll,user (*)\nserde v1.0.0|std\nours v0.1.0 (/somewhere)|b\n");
+    let alone = parse_features("nix v0.32.0|fs,user\nserde v1.0.0|std\nours v0.1.0 (/somewhere)|demo\n");
+    let whole = parse_features("nix v0.32.0|fs,poll,user (*)\nserde v1.0.0|std\nours v0.1.0 (/somewhere)|demo\n");
     let findings = differences("noderelay", &alone, &whole);
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(findings[0].contains("nix v0.32.0 would be compiled twice"));

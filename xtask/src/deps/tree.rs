@@ -66,16 +66,13 @@ pub(crate) fn features(scope: &[&str]) -> Result<BTreeMap<String, BTreeSet<Strin
     Ok(parse_features(&text))
 }
 
-/// Reads lines of the form `nix v0.32.0|fs,user (*)`. Crates of ours (they show a path) and proc macros stay out.
+/// Reads lines of the form `nix v0.32.0|fs,user (*)`.
 pub(crate) fn parse_features(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in text.lines() {
         let Some((package, features)) = line.trim_end_matches(" (*)").split_once('|') else {
             continue;
         };
-        if package.contains('(') {
-            continue;
-        }
         found
             .entry(package.to_owned())
             .or_default()

@@ -94,6 +94,15 @@ fn a_source_without_opening_comment_or_too_long_is_found() {
         ("relay/b.rs", "fn silent() {}\n"),
     ];
     one(&Project::of(&files).findings(), "relay/b.rs: must open with //!");
+    let files = [
+        ("SPECIFICATION.md", GOOD),
+        ("relay/a.rs", SOURCE),
+        ("relay/src/b/tests.rs", "fn silent() {}\n"),
+    ];
+    assert!(
+        Project::of(&files).findings().is_empty(),
+        "the tests of a file stand under its comment"
+    );
     let long = format!("//! Long.\n{}", "\n".repeat(sources::MOST_LINES));
     let files = [
         ("SPECIFICATION.md", GOOD),

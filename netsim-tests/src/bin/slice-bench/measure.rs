@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::delay::Forwarder;
 use crate::echo::{FAR, Session};
@@ -19,6 +19,8 @@ pub(crate) const ROUND_TRIPS: [Duration; 3] = [Duration::ZERO, Duration::from_mi
 
 /// QUIC handshake, inner handshake, request with output.
 const ROUND_TRIPS_GOAL: f64 = 3.0;
+/// Fewer than this are impossible for anything that asks and is answered.
+const FEWEST_ROUND_TRIPS: f64 = 0.9;
 /// What a fit may add to it by noise alone.
 const ROUND_TRIPS_NOISE: f64 = 0.05;
 const FIXED_GOAL_MS: f64 = 30.0;
@@ -61,6 +63,12 @@ pub(crate) fn cold(product: &Product, rounds: &Rounds, report: &mut Report) -> R
         });
     }
     let line = fit(&points).context("no line fits")?;
+    if line.slope < FEWEST_ROUND_TRIPS {
+        bail!(
+            "{:.2} round trips: the sessions went around the delay forwarder, so nothing was measured",
+            line.slope
+        );
+    }
     report.row(Row {
         what: "… of it round trips".to_owned(),
         ours: format!("{:.2}", line.slope),
