@@ -471,7 +471,6 @@ impl Document for Targets {
     }
 }
 
-#[allow(unused_imports)]
 pub(crate) use write::{assemble, signed_bytes};
 
 /// Names that files of a publication may have: one or two plain segments, so that no name leaves the directory.

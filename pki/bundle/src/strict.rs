@@ -139,7 +139,7 @@ pub fn value(file: &str, bytes: &[u8], max: usize) -> Result<Value, BundleError>
     Ok(value)
 }
 
-fn signature(file: &str, entry: Value) -> Result<(KeyId, Vec<u8>), BundleError> {
+pub(crate) fn signature(file: &str, entry: Value) -> Result<(KeyId, Vec<u8>), BundleError> {
     let Value::Object(mut entry) = entry else {
         return Err(BundleError::malformed(file, "a signature is not an object"));
     };
