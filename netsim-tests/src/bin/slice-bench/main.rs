@@ -50,12 +50,12 @@ fn run(options: &Options) -> Result<bool> {
     let machine = Machine::look();
     say(&format!("on {machine}"));
     for rtt in measure::ROUND_TRIPS {
-        say(&delay::prove(rtt)?);
+        say(&delay::proof(rtt, delay::TOLERANCE)?);
     }
     let rival = ssh::Rival::start(folder.path()).context("the rival does not start")?;
     let product = product::Product::start(&options.binaries, folder.path()).context("noderelay does not start")?;
     let mut report = Report::new(machine, options.rounds);
-    measure::cold(&product, &options.rounds, &mut report)?;
+    measure::cold(&product, &rival, &options.rounds, &mut report)?;
     measure::whole_command(&product, &rival, &options.rounds, &mut report)?;
     measure::echo(&product, &rival, &options.rounds, &mut report)?;
     drop((product, rival));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use crate::delay::Forwarder;
+use crate::delay::tcp::TcpForwarder;
 use crate::echo::{FAR, Session};
 use crate::options::Rounds;
 use crate::process::timed;
@@ -21,60 +22,80 @@ pub(crate) const ROUND_TRIPS: [Duration; 3] = [Duration::ZERO, Duration::from_mi
 const ROUND_TRIPS_GOAL: f64 = 3.0;
 /// Fewer than this are impossible for anything that asks and is answered.
 const FEWEST_ROUND_TRIPS: f64 = 0.9;
+/// The rival's cold starts take long and serve only as the figure beside ours.
+const RIVAL_EVERY: usize = 3;
 /// What a fit may add to it by noise alone.
 const ROUND_TRIPS_NOISE: f64 = 0.05;
 const FIXED_GOAL_MS: f64 = 30.0;
 const COMMAND_GOAL: f64 = 0.3;
 const ECHO_GOAL: f64 = 1.2;
 
-/// Cold start to the first output byte at several round-trip times, fitted by a line.
-pub(crate) fn cold(product: &Product, rounds: &Rounds, report: &mut Report) -> Result<()> {
+/// Cold start to the first output byte at several round-trip times, fitted by a line. The delay lies between the
+/// operator and relay or jump host.
+pub(crate) fn cold(product: &Product, rival: &Rival, rounds: &Rounds, report: &mut Report) -> Result<()> {
     say("cold start to the first output byte");
-    let forwarders: Vec<Forwarder> = ROUND_TRIPS
-        .iter()
-        .map(|rtt| Forwarder::start(product.relay(), *rtt))
-        .collect::<Result<_>>()?;
-    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); ROUND_TRIPS.len()];
+    let mut legs = Vec::new();
+    for rtt in ROUND_TRIPS {
+        let jump = format!("jump-{}", rtt.as_millis());
+        let (udp, tcp) = (
+            Forwarder::start(product.relay(), rtt)?,
+            TcpForwarder::start(rival.jump(), rtt)?,
+        );
+        rival.name_jump(&jump, tcp.port())?;
+        legs.push(Leg {
+            rtt,
+            udp,
+            _tcp: tcp,
+            jump,
+            ours: Vec::new(),
+            theirs: Vec::new(),
+        });
+    }
     let mut alone = Vec::new();
-    for _ in 0..rounds.cold {
+    for round in 0..rounds.cold {
         alone.push(first_byte(Command::new("echo").arg("x"))?);
-        for (forwarder, times) in forwarders.iter().zip(&mut times) {
-            times.push(first_byte(
-                &mut product.command(Some(forwarder.address()), &["echo", "x"]),
+        for leg in &mut legs {
+            leg.ours.push(first_byte(
+                &mut product.command(Some(leg.udp.address()), &["echo", "x"]),
             )?);
+            if round % RIVAL_EVERY == 0 {
+                leg.theirs
+                    .push(first_byte(&mut rival.command(&leg.jump, &["echo", "x"]))?);
+            }
         }
     }
     let alone = Sample::of(alone).context("nothing measured")?.median();
-    let mut points = Vec::new();
-    for (rtt, times) in ROUND_TRIPS.iter().zip(times) {
-        let sample = Sample::of(times).context("nothing measured")?;
-        let (low, high) = sample.quartiles();
-        points.push((ms(*rtt), ms(sample.median())));
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for leg in legs {
+        let (mine, other) = both(leg.ours, leg.theirs)?;
+        let (low, high) = mine.quartiles();
+        ours.push((ms(leg.rtt), ms(mine.median())));
+        theirs.push((ms(leg.rtt), ms(other.median())));
         report.row(Row {
-            what: format!("cold start to first output byte, RTT {:.0} ms", ms(*rtt)),
+            what: format!("cold start to first output byte, RTT {:.0} ms", ms(leg.rtt)),
             ours: format!(
                 "{:.1} ms (middle half {:.1} to {:.1})",
-                ms(sample.median()),
+                ms(mine.median()),
                 ms(low),
                 ms(high)
             ),
-            beside: String::new(),
+            beside: format!("{:.0} ms, `ssh -J`", ms(other.median())),
             goal: None,
         });
     }
-    let line = fit(&points).context("no line fits")?;
-    if line.slope < FEWEST_ROUND_TRIPS {
+    let (ours, theirs) = fit(&ours).zip(fit(&theirs)).context("no line fits")?;
+    if ours.slope < FEWEST_ROUND_TRIPS {
         bail!(
             "{:.2} round trips: the sessions went around the delay forwarder, so nothing was measured",
-            line.slope
+            ours.slope
         );
     }
     report.row(Row {
         what: "… of it round trips".to_owned(),
-        ours: format!("{:.2}", line.slope),
-        beside: String::new(),
+        ours: format!("{:.2}", ours.slope),
+        beside: format!("{:.1}, `ssh -J`", theirs.slope),
         goal: Some(Goal {
-            seen: line.slope,
+            seen: ours.slope,
             at_most: ROUND_TRIPS_GOAL,
             noise: ROUND_TRIPS_NOISE,
             unit: "",
@@ -82,10 +103,10 @@ pub(crate) fn cold(product: &Product, rounds: &Rounds, report: &mut Report) -> R
     });
     report.row(Row {
         what: "… and a fixed part".to_owned(),
-        ours: format!("{:.1} ms", line.fixed),
+        ours: format!("{:.1} ms", ours.fixed),
         beside: format!("{:.1} ms, the command alone", ms(alone)),
         goal: Some(Goal {
-            seen: line.fixed - ms(alone),
+            seen: ours.fixed - ms(alone),
             at_most: FIXED_GOAL_MS,
             noise: 0.0,
             unit: " ms above it",
@@ -94,13 +115,23 @@ pub(crate) fn cold(product: &Product, rounds: &Rounds, report: &mut Report) -> R
     Ok(())
 }
 
+/// One round-trip time, the delayed ways to relay and jump host, and what was measured there.
+struct Leg {
+    rtt: Duration,
+    udp: Forwarder,
+    _tcp: TcpForwarder,
+    jump: String,
+    ours: Vec<Duration>,
+    theirs: Vec<Duration>,
+}
+
 /// A whole command from start to end.
 pub(crate) fn whole_command(product: &Product, rival: &Rival, rounds: &Rounds, report: &mut Report) -> Result<()> {
     say("a whole command");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..rounds.commands {
         ours.push(timed(&mut product.command(None, &["true"]))?.total);
-        theirs.push(timed(&mut rival.command(&["true"]))?.total);
+        theirs.push(timed(&mut rival.command("jump", &["true"]))?.total);
     }
     let (ours, theirs) = both(ours, theirs)?;
     report.row(Row {

@@ -5,7 +5,8 @@
 //! is shared: each measurement starts cold, as ours does.
 
 use std::fs::{DirBuilder, File, Permissions};
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,6 +27,7 @@ const ATTEMPTS: usize = 5;
 /// Both servers, and the client's configuration.
 pub(crate) struct Rival {
     folder: PathBuf,
+    jump_port: u16,
     _jump: Running,
     _target: Running,
     _separation: Option<Separation>,
@@ -46,16 +48,28 @@ impl Rival {
         std::fs::write(folder.join("config"), client_config(&folder, jump_port, target_port)?)?;
         Ok(Rival {
             folder,
+            jump_port,
             _jump: jump,
             _target: target,
             _separation: separation,
         })
     }
 
-    /// `ssh -J jump target WORDS`, without a terminal.
-    pub(crate) fn command(&self, words: &[&str]) -> Command {
+    /// Where the jump host listens.
+    pub(crate) fn jump(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.jump_port))
+    }
+
+    /// Makes the jump host known under one more name, behind another port.
+    pub(crate) fn name_jump(&self, name: &str, port: u16) -> Result<()> {
+        let mut config = File::options().append(true).open(self.folder.join("config"))?;
+        Ok(config.write_all(host(name, "jump", port).as_bytes())?)
+    }
+
+    /// `ssh -J JUMP target WORDS`, without a terminal.
+    pub(crate) fn command(&self, jump: &str, words: &[&str]) -> Command {
         let mut command = self.client();
-        command.args(["-T", "-J", "jump", "target"]).args(words);
+        command.args(["-T", "-J", jump, "target"]).args(words);
         command
     }
 
@@ -88,15 +102,18 @@ fn client_config(folder: &Path, jump: u16, target: u16) -> Result<String> {
         .context("the current user has no account")?
         .name;
     let folder = folder.display();
-    let host =
-        |name: &str, port: u16| format!("Host {name}\n  HostName 127.0.0.1\n  HostKeyAlias {name}\n  Port {port}\n");
     Ok(format!(
         "{}{}Host *\n  User {user}\n  IdentityFile {folder}/user\n  IdentitiesOnly yes\n  IdentityAgent none\n  \
          UserKnownHostsFile {folder}/known\n  GlobalKnownHostsFile none\n  StrictHostKeyChecking yes\n  \
          BatchMode yes\n  LogLevel ERROR\n  EscapeChar none\n  ControlMaster no\n",
-        host("jump", jump),
-        host("target", target)
+        host("jump", "jump", jump),
+        host("target", "target", target)
     ))
+}
+
+/// A host of the client's configuration: its name, whose key it shows, and its port on loopback.
+fn host(name: &str, key: &str, port: u16) -> String {
+    format!("Host {name}\n  HostName 127.0.0.1\n  HostKeyAlias {key}\n  Port {port}\n")
 }
 
 fn server_config(folder: &Path, port: u16) -> String {
