@@ -220,7 +220,7 @@ codes! {
     SessionAgentStopping 705 "session.agent_stopping" Agent Transport "The agent is stopping; come back on the same or another path.";
     SessionDuplicate 706 "session.duplicate" Agent Final "The same open_id came again with other content.";
     SessionUnknown 707 "session.unknown" Agent Final "The node has no such session (any more).";
-    SessionEpoch 708 "session.epoch" Agent Final "The epoch is not the next one; another path resumed already.";
+    SessionEpoch 708 "session.epoch" Agent Final "The epoch is not higher than the last one: this attempt is over, a later one resumed.";
     SessionOffset 709 "session.offset" Agent Final "Offsets lie outside what the other side holds.";
     SessionMac 710 "session.mac" Agent Final "The proof of the session's key does not verify.";
     SessionSuperseded 711 "session.superseded" Agent Final "The session goes on over a newer path.";
@@ -265,6 +265,12 @@ codes! {
 }
 
 impl Code {
+    /// The code of a QUIC application error code.
+    #[must_use]
+    pub fn from_wire(number: u64) -> Self {
+        Self::from_number(u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
     /// Whether trying again, here or by another path, can't help.
     #[must_use]
     pub const fn is_final(self) -> bool {

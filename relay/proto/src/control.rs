@@ -4,7 +4,7 @@
 //! bytes → bound of the frame → strict pass (field counts, nothing twice) → prost → validate → message
 //! ```
 //!
-//! [`outer`] holds what relays read, [`inner`] what client and node say to each other, [`holder`] what agent and holder say
+//! [`outer`] holds what relays read, [`inner`], [`sequenced`] and [`resumption`] what client and node say to each other, [`holder`] what agent and holder say
 //! to each other. Decoding always validates: a message that came out of [`decode`] keeps every bound. Senders call
 //! [`Control::validate`] themselves when the content comes from a user, to report it before it travels.
 //!
@@ -15,6 +15,8 @@ mod check;
 pub mod holder;
 pub mod inner;
 pub mod outer;
+pub mod resumption;
+pub mod sequenced;
 mod strict;
 
 use bytes::{Bytes, BytesMut};
@@ -23,11 +25,10 @@ use crate::error::ProtocolError;
 use crate::frame::{Type, put_header};
 
 pub use holder::{Account, Adopt, Adopted, Start, StartFailed, Started, Terminate, Terms};
-pub use inner::{
-    ClaimedPath, Closed, Denied, EnvVar, Exit, Kind, Missing, Notice, Open, Opened, RecordLevel, Resize, Resume,
-    Resumed, Signal, SignalName, Size, Terminal,
-};
+pub use inner::{ClaimedPath, Closed, Denied, EnvVar, Kind, Missing, Notice, Open, Opened, RecordLevel, Terminal};
 pub use outer::{Drain, Purpose, Register, Registered, RouteHeader};
+pub use resumption::{Resume, Resumed};
+pub use sequenced::{Exit, Resize, Signal, SignalName, Size};
 
 /// A protobuf payload of one frame.
 pub trait Control: prost::Message + Default {

@@ -28,6 +28,8 @@ pub mod limits;
 pub mod message;
 pub mod resume;
 pub mod session;
+#[cfg(test)]
+mod strategies;
 pub mod varint;
 pub mod version;
 

@@ -49,9 +49,6 @@ pub const MAX_TERM: usize = 256;
 /// A text that a person reads (reason, what was seen). One terminal page; longer texts are a way to hide something.
 pub const MAX_TEXT: usize = 1024;
 
-/// A name after RFC 1123 (subdomain).
-pub const MAX_NAME: usize = 253;
-
 /// User names, account names, paths of an account.
 pub const MAX_LONG_NAME: usize = 1024;
 
@@ -92,6 +89,10 @@ pub const ACK_EVERY: u64 = 4;
 /// Longest wait of an acknowledgement for company, in milliseconds: short beside any round trip that needs resume, long
 /// enough to join the acknowledgements of a burst.
 pub const ACK_DELAY_MS: u64 = 20;
+
+/// Frames that a replay buffer holds, however small: a program that writes single bytes to stdout and stderr in turn must
+/// not cost a hundred times what it writes. No two ends need to agree on this one.
+pub const MAX_PIECES: usize = 16 * 1024;
 
 /// Replay buffer entries smaller than this are joined and copied, so that single keystrokes don't keep whole read
 /// buffers alive.

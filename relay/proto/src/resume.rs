@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! client                                             node (the holder has the key)
-//!   RESUME session, epoch+1, sent, consumed, mac ──>   epoch is the next one? mac verifies? same principal? authorized again?
+//!   RESUME session, epoch, sent, consumed, mac ──>     epoch is higher? mac verifies? same principal? authorized again?
 //!   mac verifies? offsets possible?  <── RESUMED epoch, sent, consumed, mac, then replay from the client's `consumed`
 //!   replay from the node's `consumed` ──>
 //! ```
@@ -149,11 +149,11 @@ pub fn verify(key: &ResumeKey, claim: &Claim, binding: &Binding, mac: &[u8]) -> 
     hmac::verify(&key, &mac_input(claim, binding), mac).map_err(|_| BadMac)
 }
 
-/// Whether a RESUME of epoch `offered` may follow epoch `current`: exactly the next one. A lower or equal one is old news
-/// of a path that is gone; one further ahead is no epoch that was ever agreed on.
+/// Whether a RESUME of epoch `offered` may follow epoch `current`: only a higher one. The client counts one up with every
+/// attempt, also with those whose fate it does not know, so an epoch that is not higher belongs to an attempt that is over.
 #[must_use]
 pub const fn epoch_follows(current: u64, offered: u64) -> bool {
-    matches!(current.checked_add(1), Some(next) if next == offered)
+    offered > current
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! The checks that messages share; each names frame and field in its error.
 
+use std::str::FromStr;
+
 use bytes::Bytes;
+use noderelay_pki::name::NameError;
 
 use crate::error::ProtocolError;
 use crate::frame::Type;
-use crate::limits::MAX_NAME;
 
 /// Checks fields of one message.
 #[derive(Clone, Copy)]
@@ -52,29 +54,27 @@ impl Check {
         }
     }
 
-    /// A DNS subdomain after RFC 1123 in lower case.
-    pub(super) fn name(self, field: &'static str, value: &str) -> Result<(), ProtocolError> {
-        self.most(field, value.len(), MAX_NAME)?;
-        let label = |label: &str| {
-            let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-            (1..=63).contains(&label.len())
-                && label.bytes().all(inner)
-                && !label.starts_with('-')
-                && !label.ends_with('-')
-        };
-        if value.split('.').all(label) {
-            Ok(())
-        } else {
-            Err(self.bad(field, "not a lower-case RFC 1123 name"))
-        }
+    /// A name, parsed by the one type that knows its rules.
+    pub(super) fn name<N: FromStr<Err = NameError>>(
+        self,
+        field: &'static str,
+        value: &str,
+    ) -> Result<N, ProtocolError> {
+        value
+            .parse()
+            .map_err(|_| self.bad(field, "not a lower-case RFC 1123 name"))
     }
 
     /// Empty, or a name.
-    pub(super) fn name_or_empty(self, field: &'static str, value: &str) -> Result<(), ProtocolError> {
+    pub(super) fn name_or_empty<N: FromStr<Err = NameError>>(
+        self,
+        field: &'static str,
+        value: &str,
+    ) -> Result<Option<N>, ProtocolError> {
         if value.is_empty() {
-            Ok(())
+            Ok(None)
         } else {
-            self.name(field, value)
+            self.name(field, value).map(Some)
         }
     }
 

@@ -1,18 +1,19 @@
-//! What client and node say to each other inside the inner TLS, data apart.
+//! How a session begins and ends inside the inner TLS, data and resume apart.
 //!
 //! ```text
 //! client: OPEN ──> node: OPENED … EXIT | DENIED | CLOSED
-//! client: RESUME ──> node: RESUMED … | DENIED | CLOSED
 //! ```
 //!
-//! Repeats of cluster, node and purpose in OPEN and RESUME are compared with what the node is: a mismatch is
+//! Repeats of cluster, node and purpose in OPEN are compared with what the node is: a mismatch is
 //! [`crate::Code::ProtocolWrongNode`]. Profiles, groups and grants are judged elsewhere.
 
 use bytes::Bytes;
+use noderelay_pki::name::{ClusterName, NodeName, ProfileName};
 
 use super::Control;
 use super::check::Check;
 use super::outer::Purpose;
+use super::sequenced::Size;
 use crate::code::Code;
 use crate::error::ProtocolError;
 use crate::frame::Type;
@@ -80,27 +81,6 @@ pub enum Missing {
     Node = 6,
 }
 
-/// Signals that travel, by name: numbers differ between systems.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
-#[repr(i32)]
-#[allow(missing_docs, reason = "the names are the signals' own")]
-pub enum SignalName {
-    Unspecified = 0,
-    Int = 1,
-    Term = 2,
-    Hup = 3,
-    Quit = 4,
-    Usr1 = 5,
-    Usr2 = 6,
-    Kill = 7,
-    Tstp = 8,
-    Cont = 9,
-    Stop = 10,
-    Alrm = 11,
-    Pipe = 12,
-    Winch = 13,
-}
-
 /// One environment variable that the client asks for; the node has an allow-list.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct EnvVar {
@@ -147,33 +127,6 @@ impl Terminal {
     #[must_use]
     pub fn size(&self) -> Option<Size> {
         Size::clamp(self.cols, self.rows, self.xpixel, self.ypixel)
-    }
-}
-
-/// A terminal size that a pty can take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Size {
-    /// Columns, never 0.
-    pub cols: u16,
-    /// Rows, never 0.
-    pub rows: u16,
-    /// Width in pixels.
-    pub xpixel: u16,
-    /// Height in pixels.
-    pub ypixel: u16,
-}
-
-impl Size {
-    /// Absurd sizes are clamped, a zero in columns or rows gives `None`: no size ever ends a session.
-    #[must_use]
-    pub fn clamp(cols: u32, rows: u32, xpixel: u32, ypixel: u32) -> Option<Self> {
-        let fit = |value: u32| u16::try_from(value).unwrap_or(u16::MAX);
-        (cols > 0 && rows > 0).then(|| Self {
-            cols: fit(cols),
-            rows: fit(rows),
-            xpixel: fit(xpixel),
-            ypixel: fit(ypixel),
-        })
     }
 }
 
@@ -257,7 +210,7 @@ impl Control for Open {
         if let Some(terminal) = &self.terminal {
             check.no_nul("terminal.term", &terminal.term, MAX_TERM)?;
         }
-        check.name_or_empty("profile", &self.profile)?;
+        check.name_or_empty::<ProfileName>("profile", &self.profile)?;
         check_grants(check, &self.grants)?;
         check.most("reason", self.reason.len(), MAX_TEXT)?;
         check_target(check, &self.cluster, &self.node, self.purpose)?;
@@ -329,11 +282,11 @@ impl Control for Opened {
     fn validate(&self) -> Result<(), ProtocolError> {
         let check = Check(Self::TYPE);
         check.exactly("session", &self.session, 16)?;
-        check.name("profile", &self.profile)?;
+        check.name::<ProfileName>("profile", &self.profile)?;
         check.most("account", self.account.len(), MAX_LONG_NAME)?;
         check.known::<RecordLevel>("recorded", self.recorded)?;
-        check.name("node", &self.node)?;
-        check.name("cluster", &self.cluster)?;
+        check.name::<NodeName>("node", &self.node)?;
+        check.name::<ClusterName>("cluster", &self.cluster)?;
         if (WINDOW_TERMINAL..=WINDOW_MAX).contains(&self.window) {
             Ok(())
         } else {
@@ -418,194 +371,24 @@ impl Control for Notice {
     }
 }
 
-/// How the command ended: an exit code or a signal.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Exit {
-    /// The exit code, 0 to 255.
-    #[prost(uint32, optional, tag = "1")]
-    pub code: Option<u32>,
-    /// The number of the signal on the node, 1 to 64.
-    #[prost(uint32, optional, tag = "2")]
-    pub signal: Option<u32>,
-    /// The kernel wrote a core file.
-    #[prost(bool, tag = "3")]
-    pub core_dumped: bool,
-}
-
-impl Control for Exit {
-    const TYPE: Type = Type::Exit;
-    const LAST_FIELD: u32 = 3;
-
-    fn validate(&self) -> Result<(), ProtocolError> {
-        match (self.code, self.signal) {
-            (Some(0..=255), None) | (None, Some(1..=64)) => Ok(()),
-            _ => Err(Check(Self::TYPE).bad("code or signal", "exactly one of them, in its range")),
-        }
-    }
-}
-
-/// The client's terminal has a new size. Any numbers are taken; [`Resize::size`] makes sense of them.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Resize {
-    /// Columns.
-    #[prost(uint32, tag = "1")]
-    pub cols: u32,
-    /// Rows.
-    #[prost(uint32, tag = "2")]
-    pub rows: u32,
-    /// Width in pixels, 0 when unknown.
-    #[prost(uint32, tag = "3")]
-    pub xpixel: u32,
-    /// Height in pixels, 0 when unknown.
-    #[prost(uint32, tag = "4")]
-    pub ypixel: u32,
-}
-
-impl Resize {
-    /// The size that a pty can take, `None` when there is none to set.
-    #[must_use]
-    pub fn size(&self) -> Option<Size> {
-        Size::clamp(self.cols, self.rows, self.xpixel, self.ypixel)
-    }
-}
-
-impl Control for Resize {
-    const TYPE: Type = Type::Resize;
-    const LAST_FIELD: u32 = 4;
-
-    fn validate(&self) -> Result<(), ProtocolError> {
-        Ok(())
-    }
-}
-
-/// A signal for the command.
-#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-pub struct Signal {
-    /// Which.
-    #[prost(enumeration = "SignalName", tag = "1")]
-    pub signal: i32,
-}
-
-impl Control for Signal {
-    const TYPE: Type = Type::Signal;
-    const LAST_FIELD: u32 = 1;
-
-    fn validate(&self) -> Result<(), ProtocolError> {
-        Check(Self::TYPE).known::<SignalName>("signal", self.signal).map(|_| ())
-    }
-}
-
-/// The client comes back over a new path. [`crate::resume`] says how the proof is made.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Resume {
-    /// The session id, 16 bytes.
-    #[prost(bytes = "bytes", tag = "1")]
-    pub session: Bytes,
-    /// The epoch that shall begin: the last one plus 1. OPEN began epoch 0.
-    #[prost(uint64, tag = "2")]
-    pub epoch: u64,
-    /// The offset behind the last sequenced frame that the client produced.
-    #[prost(uint64, tag = "3")]
-    pub sent: u64,
-    /// All of the node's offsets below this are consumed.
-    #[prost(uint64, tag = "4")]
-    pub consumed: u64,
-    /// Proof of the session's key, 32 bytes.
-    #[prost(bytes = "bytes", tag = "5")]
-    pub mac: Bytes,
-    /// The cluster, again.
-    #[prost(string, tag = "6")]
-    pub cluster: String,
-    /// The node, again.
-    #[prost(string, tag = "7")]
-    pub node: String,
-    /// The purpose, again.
-    #[prost(enumeration = "Purpose", tag = "8")]
-    pub purpose: i32,
-    /// Signed grants: the session is authorized again.
-    #[prost(bytes = "bytes", repeated, tag = "9")]
-    pub grants: Vec<Bytes>,
-    /// The path that the client says it took.
-    #[prost(enumeration = "ClaimedPath", tag = "10")]
-    pub claimed_path: i32,
-}
-
-impl Resume {
-    /// The session id.
-    ///
-    /// # Errors
-    /// When it has not 16 bytes; never after decoding.
-    pub fn session_id(&self) -> Result<SessionId, ProtocolError> {
-        session_id(Self::TYPE, &self.session)
-    }
-}
-
-impl Control for Resume {
-    const TYPE: Type = Type::Resume;
-    const LAST_FIELD: u32 = 10;
-    const REPEATED: &'static [(u32, usize)] = &[(9, MAX_GRANTS)];
-
-    fn validate(&self) -> Result<(), ProtocolError> {
-        let check = Check(Self::TYPE);
-        check.exactly("session", &self.session, 16)?;
-        if self.epoch == 0 {
-            return Err(check.bad("epoch", "0 is the epoch of OPEN"));
-        }
-        check.exactly("mac", &self.mac, 32)?;
-        check_target(check, &self.cluster, &self.node, self.purpose)?;
-        check_grants(check, &self.grants)?;
-        check_claimed_path(check, self.claimed_path)
-    }
-}
-
-/// The node agrees to a RESUME.
-#[derive(Clone, PartialEq, Eq, prost::Message)]
-pub struct Resumed {
-    /// The epoch that began.
-    #[prost(uint64, tag = "1")]
-    pub epoch: u64,
-    /// The offset behind the last sequenced frame that the node produced.
-    #[prost(uint64, tag = "2")]
-    pub sent: u64,
-    /// All of the client's offsets below this are consumed.
-    #[prost(uint64, tag = "3")]
-    pub consumed: u64,
-    /// Proof of the session's key, 32 bytes.
-    #[prost(bytes = "bytes", tag = "4")]
-    pub mac: Bytes,
-}
-
-impl Control for Resumed {
-    const TYPE: Type = Type::Resumed;
-    const LAST_FIELD: u32 = 4;
-
-    fn validate(&self) -> Result<(), ProtocolError> {
-        let check = Check(Self::TYPE);
-        if self.epoch == 0 {
-            return Err(check.bad("epoch", "0 is the epoch of OPEN"));
-        }
-        check.exactly("mac", &self.mac, 32)
-    }
-}
-
 pub(super) fn session_id(frame: Type, bytes: &[u8]) -> Result<SessionId, ProtocolError> {
     SessionId::from_slice(bytes).ok_or_else(|| Check(frame).bad("session", "wrong number of bytes"))
 }
 
-fn check_target(check: Check, cluster: &str, node: &str, purpose: i32) -> Result<(), ProtocolError> {
-    check.name("cluster", cluster)?;
-    check.name("node", node)?;
+pub(super) fn check_target(check: Check, cluster: &str, node: &str, purpose: i32) -> Result<(), ProtocolError> {
+    check.name::<ClusterName>("cluster", cluster)?;
+    check.name::<NodeName>("node", node)?;
     check.known::<Purpose>("purpose", purpose).map(|_| ())
 }
 
-fn check_grants(check: Check, grants: &[Bytes]) -> Result<(), ProtocolError> {
+pub(super) fn check_grants(check: Check, grants: &[Bytes]) -> Result<(), ProtocolError> {
     check.most("grants", grants.len(), MAX_GRANTS)?;
     grants
         .iter()
         .try_for_each(|grant| check.most("grants", grant.len(), MAX_GRANT))
 }
 
-fn check_claimed_path(check: Check, value: i32) -> Result<(), ProtocolError> {
+pub(super) fn check_claimed_path(check: Check, value: i32) -> Result<(), ProtocolError> {
     if value == 0 {
         Ok(())
     } else {

@@ -8,6 +8,7 @@
 //! A refusal is no message: the relay resets the stream, or closes the connection, with a [`crate::Code`] as the error code.
 
 use bytes::Bytes;
+use noderelay_pki::name::{ClusterName, NodeName, RelayName};
 
 use super::Control;
 use super::check::Check;
@@ -97,6 +98,22 @@ impl RouteHeader {
         }
     }
 
+    /// The cluster.
+    ///
+    /// # Errors
+    /// When it is no name; never after decoding.
+    pub fn cluster_name(&self) -> Result<ClusterName, ProtocolError> {
+        Check(Self::TYPE).name("cluster", &self.cluster)
+    }
+
+    /// The node.
+    ///
+    /// # Errors
+    /// When it is no name; never after decoding.
+    pub fn node_name(&self) -> Result<NodeName, ProtocolError> {
+        Check(Self::TYPE).name("node", &self.node)
+    }
+
     /// The header for the next hop, `None` when there may be none.
     #[must_use]
     pub fn next_hop(&self) -> Option<Self> {
@@ -117,8 +134,8 @@ impl Control for RouteHeader {
         if self.version == 0 {
             return Err(check.bad("version", "missing"));
         }
-        check.name("cluster", &self.cluster)?;
-        check.name("node", &self.node)?;
+        self.cluster_name()?;
+        self.node_name()?;
         check.known::<Purpose>("purpose", self.purpose)?;
         check.most("hop_limit", self.hop_limit as usize, MAX_HOPS as usize)
     }
@@ -203,7 +220,7 @@ impl Control for Registered {
 
     fn validate(&self) -> Result<(), ProtocolError> {
         let check = Check(Self::TYPE);
-        check.name("relay", &self.relay)?;
+        check.name::<RelayName>("relay", &self.relay)?;
         check.most("software", self.software.len(), MAX_SHORT_TEXT)?;
         check.most("seen", self.seen.len(), MAX_TEXT)
     }

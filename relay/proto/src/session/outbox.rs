@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Sequenced, SessionError, Stage};
 use crate::frame::Type;
-use crate::limits::{COALESCE, MAX_DATA, WINDOW_RESERVE};
+use crate::limits::{COALESCE, MAX_DATA, MAX_PIECES, WINDOW_RESERVE};
 use crate::varint;
 
 /// Why our own side can't send something now, or ever.
@@ -97,7 +97,7 @@ impl<M: Sequenced> Outbox<M> {
             Some(_) => 0,
             None => WINDOW_RESERVE,
         };
-        let capacity = self.window.saturating_add(reserve).saturating_sub(self.in_flight());
+        let capacity = self.free(reserve);
         if units > capacity {
             return Err(PushError::Full { capacity, units });
         }
@@ -122,13 +122,13 @@ impl<M: Sequenced> Outbox<M> {
 
     /// Units of data that fit in all.
     #[must_use]
-    pub const fn capacity(&self) -> u64 {
-        self.window.saturating_sub(self.in_flight())
+    pub fn capacity(&self) -> u64 {
+        self.free(0)
     }
 
     /// Whether no data fits.
     #[must_use]
-    pub const fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.capacity() == 0
     }
 
@@ -214,6 +214,14 @@ impl<M: Sequenced> Outbox<M> {
     pub fn resume(&mut self, consumed: u64) -> Result<Vec<M>, SessionError> {
         self.ack(consumed)?;
         self.replay_from(consumed)
+    }
+
+    /// Free units, when `reserve` more than the window (and as many more pieces) may be used.
+    fn free(&self, reserve: u64) -> u64 {
+        if self.entries.len() as u64 >= MAX_PIECES as u64 + reserve {
+            return 0;
+        }
+        self.window.saturating_add(reserve).saturating_sub(self.in_flight())
     }
 
     fn check(&self, offset: u64) -> Result<(), SessionError> {

@@ -1,0 +1,60 @@
+//! The fuzz bodies over the committed corpora: good frames, and bytes that once hurt or were made to hurt.
+
+use std::path::PathBuf;
+
+use noderelay_proto::frame::Direction;
+use noderelay_proto::fuzz;
+
+/// Name and bytes of every file of a corpus.
+fn corpus(name: &str, at_least: usize) -> Vec<(String, Vec<u8>)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let files: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| {
+            (
+                entry.file_name().to_string_lossy().into_owned(),
+                std::fs::read(entry.path()).unwrap(),
+            )
+        })
+        .collect();
+    assert!(
+        files.len() >= at_least,
+        "{} has {} files",
+        folder.display(),
+        files.len()
+    );
+    files
+}
+
+#[test]
+fn streams() {
+    for (name, bytes) in corpus("streams", 30) {
+        println!("{name}");
+        fuzz::streams(&bytes);
+        fuzz::session(&bytes);
+        for cut in 0..bytes.len() {
+            fuzz::streams(&bytes[..cut]);
+        }
+    }
+}
+
+#[test]
+fn payloads() {
+    let directions = [
+        Direction::Opening,
+        Direction::FromAgent,
+        Direction::ToAgent,
+        Direction::ToNode,
+        Direction::ToClient,
+        Direction::ToHolder,
+        Direction::FromHolder,
+    ];
+    for (name, bytes) in corpus("payloads", 10) {
+        println!("{name}");
+        directions
+            .iter()
+            .for_each(|direction| fuzz::payload(*direction, &bytes));
+        fuzz::number(&bytes);
+    }
+}
