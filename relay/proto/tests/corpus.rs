@@ -1,5 +1,12 @@
 //! The fuzz bodies over the committed corpora: good frames, and bytes that once hurt or were made to hurt.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
+
 use std::path::PathBuf;
 
 use noderelay_proto::frame::Direction;
@@ -30,7 +37,7 @@ fn corpus(name: &str, at_least: usize) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn streams() {
     for (name, bytes) in corpus("streams", 30) {
-        println!("{name}");
+        eprintln!("{name}");
         fuzz::streams(&bytes);
         fuzz::session(&bytes);
         for cut in 0..bytes.len() {
@@ -51,7 +58,7 @@ fn payloads() {
         Direction::FromHolder,
     ];
     for (name, bytes) in corpus("payloads", 10) {
-        println!("{name}");
+        eprintln!("{name}");
         directions
             .iter()
             .for_each(|direction| fuzz::payload(*direction, &bytes));

@@ -3,6 +3,13 @@
 //! After a change, write the tables anew with `NODERELAY_WRITE_DOCS=1 cargo test --release -p noderelay-proto --test document`
 //! and read the difference as a change of the protocol.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -305,11 +305,12 @@ fn answer_rules() {
     );
     rule!(opened(), window = WINDOW_TERMINAL - 1, "window");
     rule!(opened(), window = WINDOW_MAX + 1, "window");
-    rule!(Denied::default(), code = 0, "code");
+
     let denied = || Denied {
         code: 400,
         ..Denied::default()
     };
+    rule!(denied(), code = 0, "code");
     rule!(denied(), missing = 7, "missing");
     rule!(denied(), seen = "x".repeat(MAX_TEXT + 1), "seen");
     assert_eq!(
@@ -319,7 +320,11 @@ fn answer_rules() {
         }),
         "seen"
     );
-    rule!(Notice::default(), seen = "x".repeat(MAX_TEXT + 1), "seen");
+    let notice = || Notice {
+        code: 702,
+        ..Notice::default()
+    };
+    rule!(notice(), seen = "x".repeat(MAX_TEXT + 1), "seen");
     assert_eq!(broken(Signal { signal: 0 }), "signal");
     assert_eq!(broken(Signal { signal: 14 }), "signal");
 }
