@@ -80,7 +80,7 @@ pub struct RouteHeader {
     /// What for.
     #[prost(enumeration = "Purpose", tag = "4")]
     pub purpose: i32,
-    /// How many relays may still pass it on, 0 when the next party must be the node.
+    /// How many relays may still take it; each lowers it by one before it passes the header on.
     #[prost(uint32, tag = "5")]
     pub hop_limit: u32,
 }
@@ -114,7 +114,7 @@ impl RouteHeader {
         Check(Self::TYPE).name("node", &self.node)
     }
 
-    /// The header for the next hop, `None` when there may be none.
+    /// The header for the next hop, `None` when the hop limit is used up.
     #[must_use]
     pub fn next_hop(&self) -> Option<Self> {
         let hop_limit = self.hop_limit.checked_sub(1)?;
