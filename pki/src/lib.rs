@@ -15,6 +15,7 @@ mod extension;
 pub mod files;
 pub mod identity;
 pub mod key;
+mod leaf;
 pub mod name;
 pub mod pem;
 pub mod text;

@@ -63,3 +63,43 @@ pub(crate) fn party(ca: &CertificateAuthority, path: &str, now: Timestamp) -> Pa
         Live::new(anchors(vec![ca.entry(all_roles())])),
     )
 }
+
+/// A certificate that no rule of ours would issue, signed by the CA all the same: what a stolen key could make.
+pub(crate) fn forge(
+    ca: &CertificateAuthority,
+    uris: &[&str],
+    edit: impl FnOnce(&mut rcgen::CertificateParams),
+) -> (CertificateDer<'static>, PrivateKey) {
+    use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
+    let directory = tempfile::tempdir().unwrap();
+    ca.save(&directory.path().join("ca")).unwrap();
+    let ca_key = PrivateKey::load(&directory.path().join("ca/ca.key")).unwrap();
+    let key = PrivateKey::generate().unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.not_before = date(noon()) - time::Duration::minutes(10);
+    params.not_after = date(noon()) + time::Duration::hours(12);
+    params.subject_alt_names = uris
+        .iter()
+        .map(|uri| rcgen::SanType::URI((*uri).try_into().unwrap()))
+        .collect();
+    params.extended_key_usages = vec![ClientAuth, ServerAuth];
+    edit(&mut params);
+    let issuer = rcgen::Issuer::from_ca_cert_der(ca.certificate(), &ca_key).unwrap();
+    (params.signed_by(&key, &issuer).unwrap().into(), key)
+}
+
+/// A CA certificate that no rule of ours would make.
+pub(crate) fn forge_ca(edit: impl FnOnce(&mut rcgen::CertificateParams)) -> CertificateDer<'static> {
+    let key = PrivateKey::generate().unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.not_before = date(noon());
+    params.not_after = date(noon()) + time::Duration::days(365);
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    edit(&mut params);
+    params.self_signed(&key).unwrap().into()
+}
+
+pub(crate) fn date(at: Timestamp) -> time::OffsetDateTime {
+    time::OffsetDateTime::from_unix_timestamp(at.as_second()).unwrap()
+}

@@ -159,7 +159,7 @@ impl fmt::Display for Period {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = self.0.as_millis();
         for (unit, name) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")] {
-            if millis >= unit && millis % unit == 0 {
+            if millis >= unit && millis.is_multiple_of(unit) {
                 return write!(f, "{}{name}", millis / unit);
             }
         }

@@ -16,12 +16,11 @@ use std::fmt;
 
 use jiff::Timestamp;
 use rustls_pki_types::{CertificateDer, TrustAnchor};
-use x509_parser::extensions::{GeneralName, ParsedExtension};
 
-use crate::extension::Claims;
 use crate::identity::{Identity, RoleKind};
+use crate::leaf::Leaf;
 use crate::name::{ClusterName, GroupName};
-use crate::trust::{self, Anchor, TrustAnchors};
+use crate::trust::{Anchor, TrustAnchors};
 use crate::{ca, key, text, time};
 
 /// Most certificates that a peer may send: the leaf and its intermediates.
@@ -289,42 +288,63 @@ impl TrustAnchors {
         let fits =
             |anchor: &Anchor| anchor.cluster == leaf.identity.cluster && anchor.roles.contains(&leaf.identity.kind());
         let valid = |anchor: &Anchor| anchor.not_before <= now && now <= anchor.not_after;
-        let search = Search {
-            end,
-            intermediates,
-            usage,
-            now,
+        let search = |anchors: &[&Anchor], at: Timestamp| {
+            Search {
+                end,
+                intermediates,
+                usage,
+                at,
+            }
+            .among(anchors)
         };
 
-        let first = match search.among(self.anchors.iter().filter(|anchor| fits(anchor) && valid(anchor))) {
-            Ok(()) => return Ok(()),
-            Err(error) => error,
-        };
-        // Refused. Did a CA sign it that may not?
-        for anchor in &self.anchors {
-            if (fits(anchor) && valid(anchor)) || search.among(std::iter::once(anchor)).is_err() {
-                continue;
-            }
-            return Err(if anchor.cluster != leaf.identity.cluster {
-                PeerRefused::WrongCluster {
-                    seen: leaf.identity.cluster.clone(),
-                    ca: anchor.cluster.clone(),
-                }
-            } else if !fits(anchor) {
-                PeerRefused::RoleNotOfCa {
-                    cluster: anchor.cluster.clone(),
-                    seen: leaf.identity.kind(),
-                }
-            } else {
-                PeerRefused::CaNotValid {
-                    cluster: anchor.cluster.clone(),
-                    not_before: anchor.not_before,
-                    not_after: anchor.not_after,
-                    now,
-                }
-            });
+        let good: Vec<&Anchor> = self
+            .anchors
+            .iter()
+            .filter(|anchor| fits(anchor) && valid(anchor))
+            .collect();
+        if search(&good, now).is_ok() {
+            return Ok(());
         }
-        Err(leaf.explain(first, usage, now))
+        // Refused; the rest only finds the reason. Who would have vouched for it, at a moment within its life?
+        let then = now.clamp(leaf.not_before, leaf.not_after);
+        let Some(anchor) = self.anchors.iter().find(|anchor| search(&[anchor], then).is_ok()) else {
+            let all: Vec<&Anchor> = self.anchors.iter().collect();
+            let error = search(&all, then).err().unwrap_or(webpki::Error::UnknownIssuer);
+            return Err(leaf.explain(error, usage, now));
+        };
+        let (not_before, not_after) = (leaf.not_before, leaf.not_after);
+        Err(if anchor.cluster != leaf.identity.cluster {
+            PeerRefused::WrongCluster {
+                seen: leaf.identity.cluster.clone(),
+                ca: anchor.cluster.clone(),
+            }
+        } else if !fits(anchor) {
+            PeerRefused::RoleNotOfCa {
+                cluster: anchor.cluster.clone(),
+                seen: leaf.identity.kind(),
+            }
+        } else if now > not_after {
+            PeerRefused::Expired {
+                not_before,
+                not_after,
+                now,
+            }
+        } else if now < not_before {
+            PeerRefused::NotYetValid {
+                not_before,
+                not_after,
+                now,
+            }
+        } else {
+            let cluster = anchor.cluster.clone();
+            PeerRefused::CaNotValid {
+                cluster,
+                not_before: anchor.not_before,
+                not_after: anchor.not_after,
+                now,
+            }
+        })
     }
 }
 
@@ -333,21 +353,22 @@ struct Search<'a> {
     end: &'a CertificateDer<'a>,
     intermediates: &'a [CertificateDer<'a>],
     usage: Usage,
-    now: Timestamp,
+    at: Timestamp,
 }
 
 impl Search<'_> {
-    fn among<'a>(&self, anchors: impl Iterator<Item = &'a Anchor>) -> Result<(), webpki::Error> {
-        let anchors: Vec<TrustAnchor<'a>> = anchors.map(|anchor| anchor.anchor.clone()).collect();
+    fn among(&self, anchors: &[&Anchor]) -> Result<(), webpki::Error> {
         if anchors.is_empty() {
             return Err(webpki::Error::UnknownIssuer);
         }
+        let anchors: Vec<TrustAnchor<'_>> = anchors.iter().map(|anchor| anchor.anchor.clone()).collect();
         let end = webpki::EndEntityCert::try_from(self.end)?;
-        let usage = webpki::KeyUsage::required(match self.usage {
-            Usage::Client => CLIENT_AUTH,
-            Usage::Server => SERVER_AUTH,
-        });
-        let time = time::to_unix(self.now);
+        // That the leaf names its usages at all is checked by its profile; an intermediate need not.
+        let usage = match self.usage {
+            Usage::Client => webpki::KeyUsage::client_auth(),
+            Usage::Server => webpki::KeyUsage::server_auth(),
+        };
+        let time = time::to_unix(self.at);
         end.verify_for_usage(
             webpki::ALL_VERIFICATION_ALGS,
             &anchors,
@@ -360,11 +381,6 @@ impl Search<'_> {
         Ok(())
     }
 }
-
-/// 1.3.6.1.5.5.7.3.2
-const CLIENT_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x02];
-/// 1.3.6.1.5.5.7.3.1
-const SERVER_AUTH: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x01];
 
 impl Expect {
     /// Does this identity fit the place?
@@ -398,94 +414,6 @@ impl Expect {
                 identity: seen,
             }
         })
-    }
-}
-
-/// What a leaf certificate says, before anybody vouched for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Leaf {
-    pub(crate) identity: Identity,
-    pub(crate) claims: Claims,
-    pub(crate) not_before: Timestamp,
-    pub(crate) not_after: Timestamp,
-    pub(crate) key_fingerprint: String,
-}
-
-impl Leaf {
-    /// Reads the profile of `ca`: one URI and nothing else as name, not a CA, our extensions well formed.
-    pub(crate) fn parse(der: &CertificateDer<'_>) -> Result<Leaf, PeerRefused> {
-        let malformed = |what: &str| PeerRefused::Malformed(what.to_owned());
-        let certificate = trust::parse(der).map_err(|error| PeerRefused::Malformed(error.to_string()))?;
-        let mut identity = None;
-        for extension in certificate.extensions() {
-            match extension.parsed_extension() {
-                ParsedExtension::SubjectAlternativeName(names) => {
-                    let [GeneralName::URI(uri)] = names.general_names.as_slice() else {
-                        return Err(malformed("exactly one name, a URI, is expected"));
-                    };
-                    let parsed = Identity::parse(uri).map_err(|error| PeerRefused::Malformed(error.to_string()))?;
-                    if identity.replace(parsed).is_some() {
-                        return Err(malformed("two lists of names"));
-                    }
-                }
-                ParsedExtension::BasicConstraints(constraints) if constraints.ca => {
-                    return Err(malformed("it is the certificate of a CA"));
-                }
-                ParsedExtension::ParseError { .. } => return Err(malformed("an extension can't be read")),
-                _ => {}
-            }
-        }
-        let identity = identity.ok_or_else(|| malformed("it carries no identity"))?;
-        let claims = Claims::decode(certificate.extensions().iter().map(|e| (e.oid.as_bytes(), e.value)))
-            .map_err(PeerRefused::Malformed)?;
-        let (not_before, not_after) = trust::validity(&certificate);
-        let key_fingerprint = key::fingerprint(certificate.public_key().raw);
-        Ok(Leaf {
-            identity,
-            claims,
-            not_before,
-            not_after,
-            key_fingerprint,
-        })
-    }
-
-    fn check_lifetime(&self) -> Result<(), PeerRefused> {
-        let (role, not_before, not_after) = (self.identity.kind(), self.not_before, self.not_after);
-        if time::between(not_before, not_after) > ca::max_lifetime(role) + ca::BACKDATE {
-            return Err(PeerRefused::LifetimeTooLong {
-                role,
-                not_before,
-                not_after,
-            });
-        }
-        Ok(())
-    }
-
-    fn explain(&self, error: webpki::Error, usage: Usage, now: Timestamp) -> PeerRefused {
-        use webpki::Error;
-        let seen = || text::escape(&self.identity.to_string(), 512);
-        let (not_before, not_after) = (self.not_before, self.not_after);
-        match error {
-            Error::CertExpired { .. } => PeerRefused::Expired {
-                not_before,
-                not_after,
-                now,
-            },
-            Error::CertNotValidYet { .. } => PeerRefused::NotYetValid {
-                not_before,
-                not_after,
-                now,
-            },
-            Error::UnknownIssuer | Error::InvalidSignatureForPublicKey => PeerRefused::UnknownCa { seen: seen() },
-            Error::RequiredEkuNotFoundContext(_) => PeerRefused::WrongUsage {
-                seen: seen(),
-                side: match usage {
-                    Usage::Client => "client",
-                    Usage::Server => "server",
-                },
-            },
-            other => PeerRefused::Malformed(text::escape(&other.to_string(), 120)),
-        }
     }
 }
 

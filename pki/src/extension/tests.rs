@@ -35,10 +35,10 @@ fn golden_bytes() {
     assert_eq!(
         shown,
         [
-            "69debecdceb5ede8b60801 30110c0a6770753a61646d696e730c036f7073",
-            "69debecdceb5ede8b60802 0c0436663162",
-            "69debecdceb5ede8b60803 02046553f100",
-            "69debecdceb5ede8b60804 0202012c",
+            "69defde1d5d4bedfdc0801 30110c0a6770753a61646d696e730c036f7073",
+            "69defde1d5d4bedfdc0802 0c0436663162",
+            "69defde1d5d4bedfdc0803 02046553f100",
+            "69defde1d5d4bedfdc0804 0202012c",
         ]
     );
     assert_eq!(decode(&encoded).unwrap(), full());

@@ -14,10 +14,11 @@ use crate::extension::Claims;
 use crate::files::{self, FileError, Watched};
 use crate::identity::Identity;
 use crate::key::{self, KeyError, PrivateKey};
+use crate::leaf::Leaf;
 use crate::name::GroupName;
 use crate::pem::{self, PemError};
 use crate::time;
-use crate::verify::{Leaf, PeerRefused};
+use crate::verify::PeerRefused;
 
 /// Credentials or a TLS configuration could not be made.
 #[derive(Debug, thiserror::Error)]
