@@ -20,7 +20,7 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use rustls::server::NoServerSessionStorage;
-use rustls::{CertificateError, ClientConfig, OtherError, ServerConfig};
+use rustls::{ClientConfig, OtherError, ServerConfig};
 use rustls_pki_types::{CertificateDer, ServerName};
 
 use crate::trust::TrustAnchors;
@@ -164,8 +164,7 @@ impl Party {
 /// The refusal inside a rustls error, if our verifier made it.
 pub fn refusal(error: &rustls::Error) -> Option<&PeerRefused> {
     match error {
-        rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(inner)))
-        | rustls::Error::Other(OtherError(inner)) => inner.downcast_ref(),
+        rustls::Error::Other(OtherError(inner)) => inner.downcast_ref(),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ use rustls::crypto::aws_lc_rs as provider;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, OtherError, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, OtherError, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::{Credentials, Live};
@@ -100,9 +100,8 @@ impl Verifier {
             Ok(_) => Ok(()),
             Err(refused) => {
                 self.note.leave(refused.clone());
-                Err(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(
-                    Arc::new(refused),
-                ))))
+                // In this form the text is kept by transports that keep only texts.
+                Err(rustls::Error::Other(OtherError(Arc::new(refused))))
             }
         }
     }

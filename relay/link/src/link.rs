@@ -86,12 +86,12 @@ pub enum Lost {
 /// Names of the TLS alerts that one meets.
 fn alert(number: u8) -> &'static str {
     match number {
-        40 => "handshake failure",
+        40 => "handshake failure, most likely our certificate is not accepted",
         42 => "bad certificate",
+        46 => "certificate not accepted",
         43 => "unsupported certificate",
         44 => "certificate revoked",
         45 => "certificate expired",
-        46 => "certificate not accepted",
         48 => "unknown CA",
         70 => "protocol version",
         116 => "certificate required",
@@ -113,7 +113,9 @@ impl From<&ConnectionError> for Lost {
                 None => Lost::Transport(noderelay_pki::text::escape(&closed.to_string(), 200)),
             },
             ConnectionError::TransportError(error) if alert(u64::from(error.code)).is_some() => {
-                Lost::Handshake(noderelay_pki::text::escape(&error.reason, 800))
+                // What rustls puts before the text of a verifier says nothing.
+                let text = error.reason.trim_start_matches("other error: ");
+                Lost::Handshake(noderelay_pki::text::escape(text, 800))
             }
             ConnectionError::TimedOut => Lost::Silent,
             ConnectionError::Reset => Lost::Forgotten,
