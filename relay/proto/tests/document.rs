@@ -15,7 +15,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use noderelay_proto::frame::Type;
-use noderelay_proto::{Code, Version};
+use noderelay_proto::resume::{self, Binding, Claim, ResumeKey, Role};
+use noderelay_proto::{Code, SessionId, Version};
 
 const SOURCES: &[&str] = &[
     include_str!("../src/control/outer.rs"),
@@ -232,11 +233,24 @@ fn the_document_has_no_table_that_the_code_does_not_have() {
 #[test]
 fn the_document_names_the_exact_labels_of_the_resume_proof() {
     let text = std::fs::read_to_string(document()).unwrap();
-    for label in [
-        noderelay_proto::resume::KEY_LABEL,
-        noderelay_proto::resume::BINDING_LABEL,
-    ] {
+    for label in [resume::KEY_LABEL, resume::BINDING_LABEL] {
         assert!(text.contains(&format!("`{}`", std::str::from_utf8(label).unwrap())));
     }
     assert!(text.contains("`noderelay-session/1 resume\\0\\0`"));
+}
+
+#[test]
+fn the_example_of_a_resume_proof_is_right() {
+    let session = SessionId::new(*b"0123456789abcdef");
+    let claim = Claim {
+        role: Role::Client,
+        session,
+        epoch: 3,
+        sent: 72_623_859_790_382_856,
+        consumed: 258,
+    };
+    let proof = resume::sign(&ResumeKey::new([0x11; 32]), &claim, &Binding::new([0x22; 32]));
+    let hex: String = proof.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = std::fs::read_to_string(document()).unwrap();
+    assert!(text.contains(&format!("client: `{hex}`")), "{hex}");
 }
