@@ -104,6 +104,7 @@ fn relay_address(folder: &Path) -> Result<Option<SocketAddr>> {
 /// The first address with a port on loopback in a text.
 pub(crate) fn address_in(text: &str) -> Option<SocketAddr> {
     text.split(|c: char| !(c.is_ascii_hexdigit() || ".:[]".contains(c)))
+        .flat_map(|word| [word, word.trim_start_matches('[').trim_end_matches(']')])
         .filter_map(|word| word.parse::<SocketAddr>().ok())
         .find(|address| address.ip().is_loopback() && address.port() != 0)
 }

@@ -76,6 +76,10 @@ fn a_terminal_echoes_through_cat() {
 fn the_relays_address_is_found() {
     let fleet = "clusters:\n- name: demo\n  relays:\n  - name: r1\n    addresses: [\"127.0.0.1:40123\"]\n";
     assert_eq!(product::address_in(fleet).unwrap().to_string(), "127.0.0.1:40123");
+    assert_eq!(
+        product::address_in("relays: [127.0.0.1:9]").unwrap().to_string(),
+        "127.0.0.1:9"
+    );
     assert_eq!(product::address_in("- '[::1]:7'").unwrap().to_string(), "[::1]:7");
     assert!(product::address_in("relays: [relay.example.org:443, 10.0.0.1:443]").is_none());
 }
