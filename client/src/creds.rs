@@ -1,0 +1,124 @@
+//! The first step of every command: who am I, and what does the signed bundle say.
+//!
+//! ```text
+//! certificate + key ─┐
+//! root of trust ─> store ─> publication (verified, newest; else the last good one) ─> Creds
+//! ```
+//!
+//! A client never takes the root of trust from a cluster or from the publication itself: it is a file (or a fingerprint)
+//! that came out of band, pinned at first use and replaced later only by a rotation that the old root signed.
+//!
+//! An expired bundle is no error here: nodes judge, and break-glass has to work.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use noderelay_bundle::{BundleError, Publication, Store};
+use noderelay_pki::files;
+use noderelay_pki::tls::{Credentials, Live, Party, TlsError};
+use noderelay_proto::code::{Code, Origin};
+use thiserror::Error;
+
+use crate::config::Config;
+use crate::faults::Fault;
+
+/// Largest root file that is read.
+const MAX_ROOT: usize = 512 * 1024;
+
+/// What a client needs before it can speak to anybody.
+#[derive(Debug)]
+pub struct Creds {
+    /// Own credentials, and whom to trust.
+    pub party: Party,
+    /// The verified publication.
+    pub publication: Publication,
+    /// Why the publication in the directory was not taken, when an older one is in force.
+    pub stale_because: Option<BundleError>,
+}
+
+/// Why a client can't even begin.
+#[derive(Debug, Error)]
+pub enum CredsError {
+    /// Certificate or key.
+    #[error("{0}")]
+    Identity(#[from] TlsError),
+    /// The bundle.
+    #[error("{0}")]
+    Bundle(#[from] BundleError),
+    /// The root file.
+    #[error("{path}: {cause}")]
+    Root {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        cause: String,
+    },
+    /// Nothing to pin.
+    #[error(
+        "no root of trust is pinned in {state}, and the configuration names none (root: FILE or root_fingerprint: SHA-256)"
+    )]
+    NoRoot {
+        /// Where it would be.
+        state: PathBuf,
+    },
+}
+
+impl CredsError {
+    /// The same as a fault.
+    pub fn fault(&self) -> Fault {
+        let code = match self {
+            Self::Identity(TlsError::Expired { .. }) => Code::IdentityExpired,
+            Self::Identity(_) => Code::ClientIdentity,
+            Self::Bundle(_) | Self::Root { .. } | Self::NoRoot { .. } => Code::ClientBundle,
+        };
+        Fault::new(code, Origin::Client, self.to_string())
+    }
+}
+
+impl Creds {
+    /// Loads both.
+    ///
+    /// # Errors
+    /// What is missing or not usable.
+    pub async fn load(config: &Config, now: Timestamp) -> Result<Self, CredsError> {
+        let credentials = Credentials::load(&config.identity.certificate, &config.identity.key, now)?;
+        let (publication, stale_because) = publication(config, now).await?;
+        let trust = publication.fleet().trust_anchors()?;
+        Ok(Self {
+            party: Party::new(Live::new(credentials), Live::new(trust)),
+            publication,
+            stale_because,
+        })
+    }
+}
+
+/// The newest publication that verifies; the second part says why it is not the one in the directory.
+///
+/// # Errors
+/// There is none at all.
+pub async fn publication(config: &Config, now: Timestamp) -> Result<(Publication, Option<BundleError>), CredsError> {
+    let state = config.state.join("bundle");
+    let store = Store::open(&state)?;
+    if store.pinned()?.is_none() {
+        match (&config.root, &config.root_fingerprint) {
+            (Some(path), _) => {
+                let root = files::read_bounded(path, MAX_ROOT).map_err(|error| CredsError::Root {
+                    path: path.clone(),
+                    cause: error.to_string(),
+                })?;
+                store.pin(&root)?;
+            }
+            (None, Some(fingerprint)) => {
+                store.pin_fingerprint(&config.bundle, fingerprint)?;
+            }
+            (None, None) => return Err(CredsError::NoRoot { state }),
+        }
+    }
+    match store.load(&config.bundle, now).await {
+        Ok(publication) => Ok((publication, None)),
+        Err(refused) => match store.last_good(now).await {
+            Ok(Some(last)) => Ok((last, Some(refused))),
+            _ => Err(refused.into()),
+        },
+    }
+}

@@ -1,0 +1,154 @@
+//! What an error on the way means: a lost path, a relay's refusal, or something final.
+//!
+//! | error | meaning |
+//! |---|---|
+//! | any error of socket, QUIC or stream; an end without a word; damaged TLS records | the path is lost |
+//! | a code with which a relay broke stream or connection | refused: try the next relay. Never final, whatever it says |
+//! | a certificate that we refuse, an alert inside the inner TLS, a breach of the protocol inside it | final |
+//!
+//! Pure: errors in, [`Fault`] out. No text of an error is searched for meaning.
+
+use std::io;
+
+use noderelay_link::{Lost, lost, peer_code};
+use noderelay_pki::PeerRefused;
+use noderelay_pki::tls::refusal_in;
+use noderelay_proto::code::{Class, Code, Origin};
+use rustls::AlertDescription;
+
+#[cfg(test)]
+mod tests;
+
+/// What went wrong, who said so, and what is done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The code.
+    pub code: Code,
+    /// Who said so.
+    pub origin: Origin,
+    /// What is done about it.
+    pub class: Class,
+    /// What was seen. May hold text from elsewhere.
+    pub seen: String,
+}
+
+impl Fault {
+    /// A fault with the class that its code has.
+    pub fn new(code: Code, origin: Origin, seen: impl Into<String>) -> Self {
+        Self {
+            code,
+            origin,
+            class: code.class(),
+            seen: seen.into(),
+        }
+    }
+
+    /// A fault of a relay or of the way to it: never final.
+    pub fn on_the_way(code: Code, seen: impl Into<String>) -> Self {
+        let origin = if code.origin() == Origin::Relay {
+            Origin::Relay
+        } else {
+            Origin::Client
+        };
+        Self {
+            class: code.on_outer_leg(),
+            ..Self::new(code, origin, seen)
+        }
+    }
+
+    /// Whether another path or another try could help.
+    pub fn is_transport(&self) -> bool {
+        matches!(self.class, Class::Transport | Class::Refused)
+    }
+}
+
+/// Classifies an error of the stream that carries the inner TLS.
+pub fn of_stream(error: &io::Error) -> Fault {
+    if let Some(refused) = refusal_in(error) {
+        return Fault::new(
+            of_peer(refused),
+            Origin::Client,
+            format!("the other end shows a certificate that is refused: {refused}"),
+        );
+    }
+    if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        return of_tls(tls);
+    }
+    if let Some(code) = peer_code(error) {
+        let code = if code == Code::Ok { Code::TransportClosed } else { code };
+        return Fault::on_the_way(code, "");
+    }
+    match lost(error) {
+        Some(Lost::Silent) => Fault::on_the_way(Code::TransportTimeout, "the relay was not heard any more"),
+        Some(Lost::Forgotten) => Fault::on_the_way(Code::TransportLost, Lost::Forgotten.to_string()),
+        Some(other) => Fault::on_the_way(Code::TransportLost, other.to_string()),
+        None => {
+            let code = match error.kind() {
+                io::ErrorKind::TimedOut => Code::TransportTimeout,
+                io::ErrorKind::UnexpectedEof => Code::TransportClosed,
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
+                    Code::TransportReset
+                }
+                io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => Code::TransportUnreachable,
+                _ => Code::TransportLost,
+            };
+            Fault::on_the_way(code, error.to_string())
+        }
+    }
+}
+
+/// The code of a certificate that is refused.
+pub fn of_peer(refused: &PeerRefused) -> Code {
+    match refused {
+        PeerRefused::NoCertificate => Code::IdentityMissing,
+        PeerRefused::Expired { .. } => Code::IdentityExpired,
+        PeerRefused::NotYetValid { .. } => Code::IdentityNotYetValid,
+        PeerRefused::UnknownCa { .. } => Code::IdentityUnknownCa,
+        PeerRefused::WrongTrustDomain { .. } => Code::IdentityWrongTrustDomain,
+        PeerRefused::WrongRole { .. } => Code::IdentityWrongRole,
+        PeerRefused::WrongCluster { .. } => Code::IdentityWrongCluster,
+        PeerRefused::WrongName { .. } => Code::IdentityWrongName,
+        _ => Code::IdentityMalformed,
+    }
+}
+
+fn of_tls(error: &rustls::Error) -> Fault {
+    use rustls::Error as Tls;
+    let refused = |code: Code, what: &str| {
+        let seen = format!("the node does not accept our certificate ({what}); its log has the reason");
+        Fault::new(code, Origin::Agent, seen)
+    };
+    match error {
+        Tls::AlertReceived(alert) => match alert {
+            AlertDescription::NoApplicationProtocol | AlertDescription::ProtocolVersion => Fault::new(
+                Code::ProtocolVersion,
+                Origin::Agent,
+                "the node speaks no version of the session protocol that this program knows",
+            ),
+            AlertDescription::CertificateExpired => refused(Code::IdentityExpired, "expired"),
+            AlertDescription::CertificateRevoked => refused(Code::IdentityRevoked, "revoked"),
+            AlertDescription::CertificateRequired => refused(Code::IdentityMissing, "none was shown"),
+            AlertDescription::UnknownCA => refused(Code::IdentityUnknownCa, "unknown CA"),
+            AlertDescription::BadCertificate | AlertDescription::UnsupportedCertificate => {
+                refused(Code::IdentityMalformed, "malformed")
+            }
+            AlertDescription::CertificateUnknown | AlertDescription::AccessDenied => {
+                refused(Code::IdentityUnknownCa, "not accepted")
+            }
+            other => Fault::on_the_way(
+                Code::TransportTls,
+                format!("the other end broke off the inner TLS: {other:?}"),
+            ),
+        },
+        Tls::NoApplicationProtocol | Tls::PeerIncompatible(_) => Fault::new(
+            Code::ProtocolVersion,
+            Origin::Client,
+            "the other end speaks no version of the session protocol that this program knows",
+        ),
+        // Whoever carries the bytes can damage them, and nothing more.
+        other => Fault::on_the_way(
+            Code::TransportTls,
+            format!("what arrived is no valid inner TLS: {other}"),
+        ),
+    }
+}

@@ -1,0 +1,55 @@
+use noderelay_proto::code::{Code, Origin};
+
+use super::{About, Message};
+
+const NODE: About<'static> = About { node: "gpu-7" };
+
+#[test]
+fn every_code_has_a_fix_and_two_lines() {
+    for &code in Code::ALL {
+        let message = Message::new(code, "what was seen", NODE);
+        let lines: Vec<_> = message.lines("\n").lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), 2, "{code:?}");
+        assert_eq!(lines[0], format!("noderelay: {}: what was seen", code.name()));
+        assert!(
+            lines[1].starts_with("  ") && lines[1].len() > 12 && lines[1].len() < 220,
+            "{code:?}: {}",
+            lines[1]
+        );
+    }
+    assert!(
+        Message::new(Code::Unknown(77), "", NODE)
+            .lines("\n")
+            .contains("unknown (77)")
+    );
+}
+
+#[test]
+fn text_from_elsewhere_is_escaped_and_cut() {
+    let message = Message::from(
+        Code::PolicyDenied,
+        Origin::Agent,
+        &format!("\x1b]0;title\x07\u{202e}{}", "a".repeat(5000)),
+        About { node: "\x1b[2J" },
+    );
+    let lines = message.lines("\n");
+    assert!(!lines.contains('\x1b') && !lines.contains('\u{202e}') && !lines.contains('\x07'));
+    assert!(lines.len() < 700, "{}", lines.len());
+}
+
+#[test]
+fn without_anything_seen_the_summary_stands_there() {
+    assert_eq!(
+        Message::new(Code::SessionIdle, "", NODE).seen,
+        Code::SessionIdle.summary()
+    );
+}
+
+#[test]
+fn raw_terminals_get_carriage_returns() {
+    assert!(
+        Message::new(Code::SessionIdle, "x", NODE)
+            .lines("\r\n")
+            .ends_with("\r\n")
+    );
+}

@@ -1,0 +1,30 @@
+use noderelay_proto::control::SignalName;
+
+use super::{Caught, Reaction, Reactions};
+
+#[test]
+fn without_a_terminal_signals_go_to_the_command_and_the_second_leaves() {
+    for (caught, sent) in [
+        (Caught::Int, SignalName::Int),
+        (Caught::Term, SignalName::Term),
+        (Caught::Hup, SignalName::Hup),
+        (Caught::Quit, SignalName::Quit),
+    ] {
+        let mut reactions = Reactions::new(false);
+        assert_eq!(reactions.on(Caught::Usr1), Reaction::Forward(SignalName::Usr1));
+        assert_eq!(reactions.on(caught), Reaction::Forward(sent));
+        assert_eq!(reactions.on(Caught::Winch), Reaction::Ignore);
+        assert_eq!(reactions.on(Caught::Int), Reaction::Leave);
+    }
+}
+
+#[test]
+fn with_a_terminal_term_and_hup_leave_at_once() {
+    let mut reactions = Reactions::new(true);
+    assert_eq!(reactions.on(Caught::Int), Reaction::Forward(SignalName::Int));
+    assert_eq!(reactions.on(Caught::Int), Reaction::Forward(SignalName::Int));
+    assert_eq!(reactions.on(Caught::Winch), Reaction::Resize);
+    assert_eq!(reactions.on(Caught::Cont), Reaction::Resize);
+    assert_eq!(reactions.on(Caught::Term), Reaction::Leave);
+    assert_eq!(reactions.on(Caught::Hup), Reaction::Leave);
+}

@@ -1,0 +1,61 @@
+use super::Status;
+
+fn example() -> Status {
+    Status {
+        code: "transport.lost",
+        origin: "client",
+        exit_code: 255,
+        path: Some("relay"),
+        relay: Some("r1".into()),
+        session: Some("00".repeat(16)),
+        cluster: Some("demo".into()),
+        policy_version: Some(3),
+        bytes_in: 5,
+        bytes_out: 7,
+        ..Status::new("local")
+    }
+}
+
+#[test]
+fn one_object_with_the_documented_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("status.json");
+    std::fs::write(&file, "old").unwrap();
+    example().write(&file).unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.ends_with("}\n"));
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
+    for key in [
+        "code",
+        "origin",
+        "exit_code",
+        "signal",
+        "path",
+        "session",
+        "node",
+        "cluster",
+        "policy_version",
+        "bytes_in",
+        "bytes_out",
+        "resumed",
+    ] {
+        assert!(object.contains_key(key), "{key}");
+    }
+    assert_eq!(object["code"], "transport.lost");
+    assert_eq!(object["exit_code"], 255);
+}
+
+#[test]
+fn a_device_is_written_to_and_not_replaced() {
+    example().write(std::path::Path::new("/dev/null")).unwrap();
+    assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_an_error() {
+    assert!(
+        example()
+            .write(std::path::Path::new("/nonexistent/status.json"))
+            .is_err()
+    );
+}
