@@ -1,1 +1,33 @@
-//! Stub.
+//! The decision: may this principal do this on this node, and under which obligations?
+//!
+//! ```text
+//! verified bytes of a bundle ── PolicySet::parse ──> PolicySet      schema, annotations, node rules: strict, or an error
+//!                  Question ── PolicySet::decide ──> Permit | Denial
+//! ```
+//!
+//! Default deny: no rule, no entry. An error in any policy that is evaluated denies, whatever the others say, and
+//! names the policy. A [`Permit`] is made only here; starting work takes one by value, so a check that is left out
+//! does not compile. A [`Denial`] names the part that is missing and what was seen.
+//!
+//! Never: a clock, a file, a network, a signature check (the bundle was verified before), text for a person beyond
+//! what was seen (the client has its own table of fixes).
+
+mod annotation;
+mod decide;
+mod entity;
+mod explain;
+mod guard;
+mod nodes;
+mod question;
+mod set;
+pub mod starter;
+
+pub use annotation::{AnnotationError, Obligations, RecordLevel, Tier};
+pub use decide::Permit;
+pub use explain::{Denial, DenialKind, Missing};
+pub use nodes::{NodeFacts, NodeRulesError, UNASSIGNED};
+pub use question::{Action, Path, Question};
+pub use set::{PolicyError, PolicySet};
+
+/// The schema that every policy is validated against, as it ships.
+pub const SCHEMA: &str = include_str!("schema.cedarschema");

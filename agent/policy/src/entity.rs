@@ -1,0 +1,144 @@
+//! Entities and context for one question: the only place where names become Cedar identifiers.
+//!
+//! What belongs to a cluster has the identifier `CLUSTER/NAME`. A cluster name contains no `/`, so the first one ends
+//! the cluster and two different pairs never have the same identifier, whatever the names hold.
+//!
+//! Never: parsing text that holds a name; identifiers are built from parts, so no name can end its quotes.
+
+use std::str::FromStr as _;
+use std::sync::LazyLock;
+
+use cedar_policy::{
+    Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request, RestrictedExpression as Value,
+};
+use noderelay_pki::identity::Role;
+use noderelay_pki::name::{ClusterName, ProfileName};
+
+use crate::nodes::NodeFacts;
+use crate::question::Question;
+
+/// Who, what and where of a question, for any number of evaluations.
+pub(crate) struct Case {
+    pub(crate) entities: Entities,
+    principal: EntityUid,
+    action: EntityUid,
+    resource: EntityUid,
+}
+
+/// How it is asked; explanations try other ways.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) profile: &'a ProfileName,
+    pub(crate) grant: bool,
+    pub(crate) reason: Option<&'a str>,
+    pub(crate) fresh: bool,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(question: &Question<'a>) -> Self {
+        Self {
+            profile: question.profile,
+            grant: question.grant,
+            reason: question.reason.filter(|reason| !reason.is_empty()),
+            fresh: question.fresh,
+        }
+    }
+}
+
+impl Case {
+    pub(crate) fn new(question: &Question<'_>, facts: &NodeFacts) -> Result<Self, String> {
+        let types = TYPES.as_ref().map_err(Clone::clone)?;
+        let home = &question.principal.cluster;
+        let kind = match question.principal.role {
+            Role::BreakGlass(_) => &types.break_glass,
+            _ => &types.user,
+        };
+        let principal = within(kind, home, question.principal.role.name());
+        let resource = within(&types.node, question.cluster, question.node.as_str());
+        let tenant = uid(&types.tenant, &facts.tenant);
+        let cluster = uid(&types.cluster, question.cluster.as_str());
+        let named = |cluster: &ClusterName, name: &str| {
+            [
+                ("cluster".to_owned(), Value::new_entity_uid(uid(&types.cluster, cluster.as_str()))),
+                ("name".to_owned(), Value::new_string(name.to_owned())),
+            ]
+        };
+        let groups: std::collections::BTreeSet<_> = question.groups.iter().collect();
+        let parents: Vec<_> = groups.iter().map(|group| within(&types.group, home, group.as_str())).collect();
+        let labels = facts.labels.iter().map(|(name, value)| (name.clone(), Value::new_string(value.clone())));
+        let node_attributes = named(question.cluster, question.node.as_str())
+            .into_iter()
+            .chain([("tenant".to_owned(), Value::new_string(facts.tenant.clone()))]);
+        let text = |e: &dyn std::fmt::Display| e.to_string();
+        let mut entities = vec![
+            Entity::new_with_tags(
+                principal.clone(),
+                named(home, question.principal.role.name()),
+                parents.iter().cloned(),
+                [],
+            )
+            .map_err(|e| text(&e))?,
+            Entity::new_with_tags(resource.clone(), node_attributes, [cluster.clone(), tenant.clone()], labels)
+                .map_err(|e| text(&e))?,
+            Entity::with_uid(tenant),
+        ];
+        for (group, parent) in groups.iter().zip(parents) {
+            entities.push(Entity::new_with_tags(parent, named(home, group.as_str()), [], []).map_err(|e| text(&e))?);
+        }
+        let clusters = std::collections::BTreeSet::from([home, question.cluster]);
+        entities.extend(clusters.into_iter().map(|name| Entity::with_uid(uid(&types.cluster, name.as_str()))));
+        let entities = Entities::from_entities(entities, None).map_err(|e| text(&e))?;
+        Ok(Self { entities, principal, action: uid(&types.action, question.action.as_str()), resource })
+    }
+
+    pub(crate) fn request(&self, question: &Question<'_>, asked: &Asked<'_>) -> Result<Request, String> {
+        let time = question.now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+        let bundle = Value::new_record([("fresh".to_owned(), Value::new_bool(asked.fresh))]);
+        let reason = asked.reason.map(|reason| ("reason".to_owned(), Value::new_string(reason.to_owned())));
+        let pairs = [
+            ("path".to_owned(), Value::new_string(question.path.as_str().to_owned())),
+            ("profile".to_owned(), Value::new_string(asked.profile.as_str().to_owned())),
+            ("time".to_owned(), Value::new_datetime(time)),
+            ("grant".to_owned(), Value::new_bool(asked.grant)),
+            ("breakGlass".to_owned(), Value::new_bool(false)),
+            ("bundle".to_owned(), bundle.map_err(|e| e.to_string())?),
+        ];
+        let context = Context::from_pairs(pairs.into_iter().chain(reason)).map_err(|e| e.to_string())?;
+        Request::new(self.principal.clone(), self.action.clone(), self.resource.clone(), context, None)
+            .map_err(|e| e.to_string())
+    }
+}
+
+struct Types {
+    user: EntityTypeName,
+    break_glass: EntityTypeName,
+    group: EntityTypeName,
+    node: EntityTypeName,
+    cluster: EntityTypeName,
+    tenant: EntityTypeName,
+    action: EntityTypeName,
+}
+
+static TYPES: LazyLock<Result<Types, String>> = LazyLock::new(|| {
+    let name = |text: &str| EntityTypeName::from_str(text).map_err(|e| e.to_string());
+    Ok(Types {
+        user: name("User")?,
+        break_glass: name("BreakGlass")?,
+        group: name("Group")?,
+        node: name("Node")?,
+        cluster: name("Cluster")?,
+        tenant: name("Tenant")?,
+        action: name("Action")?,
+    })
+});
+
+fn uid(kind: &EntityTypeName, name: &str) -> EntityUid {
+    EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(name))
+}
+
+fn within(kind: &EntityTypeName, cluster: &ClusterName, name: &str) -> EntityUid {
+    uid(kind, &format!("{cluster}/{name}"))
+}
+
+#[cfg(test)]
+mod tests;
