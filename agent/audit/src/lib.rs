@@ -21,6 +21,8 @@ mod omit;
 pub mod read;
 pub mod replay;
 mod spool;
+#[cfg(test)]
+mod testing;
 mod text;
 mod writer;
 

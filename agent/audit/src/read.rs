@@ -282,4 +282,4 @@ fn read_line(input: &mut impl BufRead, limit: usize) -> io::Result<Line> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -33,6 +33,8 @@ pub struct Recording {
     stderr: Channel,
     lines: Vec<u8>,
     ended: bool,
+    /// Goes before the next line.
+    first_notice: Option<String>,
 }
 
 #[derive(Debug)]
@@ -159,7 +161,14 @@ impl Recording {
         let end = whole_lines(&file, facts.len()).map_err(|e| not(e.to_string()))?;
         // An anonymous file has no name; one that was moved to the disk since has.
         let in_memory = facts.nlink() == 0;
-        Ok(Self::new(file, end, header, in_memory))
+        let torn = facts.len() - end;
+        if torn > 0 {
+            file.set_len(end).map_err(|e| not(e.to_string()))?;
+        }
+        let mut recording = Self::new(file, end, header, in_memory);
+        recording.first_notice =
+            (torn > 0).then(|| format!("the writer before was cut off: {torn} bytes of a line without end were removed"));
+        Ok(recording)
     }
 
     /// The header, as it stands in the file.
@@ -249,6 +258,7 @@ impl Recording {
             stderr: channel(Stream::Stderr),
             lines: Vec::new(),
             ended: false,
+            first_notice: None,
         }
     }
 
@@ -263,7 +273,11 @@ impl Recording {
             return Err(RecordError::Ended);
         }
         self.lines.clear();
-        Ok(self.advance(at))
+        let at = self.advance(at);
+        if let Some(notice) = self.first_notice.take() {
+            line::text(&mut self.lines, at, 'm', &notice);
+        }
+        Ok(at)
     }
 
     /// Time in a recording never runs backwards.

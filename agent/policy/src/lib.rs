@@ -21,6 +21,8 @@ mod nodes;
 mod question;
 mod set;
 pub mod starter;
+#[cfg(test)]
+mod testing;
 
 pub use annotation::{AnnotationError, Obligations, RecordLevel, Tier};
 pub use decide::Permit;
