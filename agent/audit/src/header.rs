@@ -49,13 +49,24 @@ pub struct HeldInMemory {
 impl Header {
     /// A header for a session with the given start event.
     pub fn new(session: SessionStarted, terminal: Option<Terminal>) -> Self {
-        Self { session, terminal, held_in_memory: None }
+        Self {
+            session,
+            terminal,
+            held_in_memory: None,
+        }
     }
 
     /// The line, ended by a line feed.
     pub(crate) fn to_line(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let (width, height) = self.terminal.as_ref().map_or((80, 24), |terminal| (terminal.cols, terminal.rows));
-        let env = self.terminal.iter().map(|terminal| ("TERM".to_owned(), terminal.term.clone())).collect();
+        let (width, height) = self
+            .terminal
+            .as_ref()
+            .map_or((80, 24), |terminal| (terminal.cols, terminal.rows));
+        let env = self
+            .terminal
+            .iter()
+            .map(|terminal| ("TERM".to_owned(), terminal.term.clone()))
+            .collect();
         let mut line = serde_json::to_vec(&Cast {
             version: 2,
             width,
@@ -88,11 +99,26 @@ impl Header {
         let head: Head = serde_json::from_slice(line).map_err(HeaderError::NotARecording)?;
         let format = head.noderelay.map(|ours| ours.format);
         if head.version != 2 || format != Some(u64::from(FORMAT)) {
-            return Err(HeaderError::Version { cast: head.version, format });
+            return Err(HeaderError::Version {
+                cast: head.version,
+                format,
+            });
         }
-        let Cast { noderelay: Ours { session, terminal, held_in_memory, .. }, .. } =
-            serde_json::from_slice(line).map_err(HeaderError::NotARecording)?;
-        Ok(Self { session, terminal, held_in_memory })
+        let Cast {
+            noderelay:
+                Ours {
+                    session,
+                    terminal,
+                    held_in_memory,
+                    ..
+                },
+            ..
+        } = serde_json::from_slice(line).map_err(HeaderError::NotARecording)?;
+        Ok(Self {
+            session,
+            terminal,
+            held_in_memory,
+        })
     }
 }
 

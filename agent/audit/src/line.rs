@@ -88,10 +88,15 @@ fn escape(out: &mut Vec<u8>, data: &str, limit: usize) -> bool {
     let start = out.len();
     let mut rest = data.as_bytes();
     loop {
-        let run = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\').unwrap_or(rest.len());
+        let run = rest
+            .iter()
+            .position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\')
+            .unwrap_or(rest.len());
         let (plain, special) = rest.split_at(run);
         out.extend_from_slice(plain);
-        let Some((&byte, after)) = special.split_first() else { return true };
+        let Some((&byte, after)) = special.split_first() else {
+            return true;
+        };
         match byte {
             b'"' => out.extend_from_slice(b"\\\""),
             b'\\' => out.extend_from_slice(b"\\\\"),

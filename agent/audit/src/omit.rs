@@ -24,7 +24,13 @@ pub(crate) struct Omit {
 impl Omit {
     /// Everything is kept (`limit` none), or only the first `limit` bytes.
     pub(crate) fn new(stream: Stream, limit: Option<u64>) -> Self {
-        Self { stream, limit: limit.unwrap_or(u64::MAX), seen: 0, digest: Sha256::new(), reported: 0 }
+        Self {
+            stream,
+            limit: limit.unwrap_or(u64::MAX),
+            seen: 0,
+            digest: Sha256::new(),
+            reported: 0,
+        }
     }
 
     /// Splits off what is to be recorded whole; the rest goes into the digest.
@@ -46,6 +52,11 @@ impl Omit {
         }
         self.reported = bytes;
         let sha256 = hex::encode(self.digest.clone().finalize());
-        Some(Omitted { stream: letter(self.stream).to_string(), from: self.limit, bytes, sha256 })
+        Some(Omitted {
+            stream: letter(self.stream).to_string(),
+            from: self.limit,
+            bytes,
+            sha256,
+        })
     }
 }

@@ -276,7 +276,11 @@ fn read_line(input: &mut impl BufRead, limit: usize) -> io::Result<Line> {
         let used = part.len() + usize::from(ended);
         input.consume(used);
         if ended {
-            return Ok(if length <= limit as u64 { Line::Whole(line) } else { Line::TooLong });
+            return Ok(if length <= limit as u64 {
+                Line::Whole(line)
+            } else {
+                Line::TooLong
+            });
         }
     }
 }

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use noderelay_pki::text::escape;
 
+use crate::Stream;
 use crate::header::Header;
 use crate::read::{Event, ReadError, Reader, Timed};
-use crate::Stream;
 
 pub use filter::{Filter, Show};
 
@@ -62,7 +62,14 @@ impl<R: Read> Replay<R> {
     /// Replays what is left of the reader.
     pub fn new(reader: Reader<R>, show: Show) -> Self {
         let last = Duration::ZERO;
-        Self { reader, stdout: Filter::new(show), stderr: Filter::new(show), last, ended: false, done: false }
+        Self {
+            reader,
+            stdout: Filter::new(show),
+            stderr: Filter::new(show),
+            last,
+            ended: false,
+            done: false,
+        }
     }
 
     /// The header.
@@ -95,7 +102,11 @@ impl<R: Read> Replay<R> {
             Event::Omitted(left_out) => note(format!(
                 "{} bytes of {} are recorded as a digest only, from byte {} on: sha256 {}",
                 left_out.bytes,
-                if left_out.stream == "e" { "standard error" } else { "standard output" },
+                if left_out.stream == "e" {
+                    "standard error"
+                } else {
+                    "standard output"
+                },
                 left_out.from,
                 left_out.sha256
             )),
@@ -109,7 +120,9 @@ impl<R: Read> Replay<R> {
             }
             Event::Unknown(code) => note(format!("an event of a kind that this build does not know: {code}")),
             Event::Damaged { line } => note(format!("line {line} of the recording is damaged")),
-            Event::Cut { bytes } => note(format!("the recording ends in the middle of a line, after {bytes} bytes of it")),
+            Event::Cut { bytes } => note(format!(
+                "the recording ends in the middle of a line, after {bytes} bytes of it"
+            )),
         }
     }
 }
@@ -130,7 +143,10 @@ impl<R: Read> Iterator for Replay<R> {
                     self.done = true;
                     if !self.ended {
                         let text = "the recording has no end: the session was cut off, or is still running".to_owned();
-                        return Some(Ok(Frame { at: self.last, part: Part::Note(text) }));
+                        return Some(Ok(Frame {
+                            at: self.last,
+                            part: Part::Note(text),
+                        }));
                     }
                 }
                 Err(error) => {
@@ -146,7 +162,11 @@ impl<R: Read> Iterator for Replay<R> {
 /// The header for people: label and value, values without controls.
 pub fn summary(header: &Header) -> Vec<(&'static str, String)> {
     let session = &header.session;
-    let argv: Vec<_> = session.argv.iter().map(|argument| argument.as_bytes().escape_ascii().to_string()).collect();
+    let argv: Vec<_> = session
+        .argv
+        .iter()
+        .map(|argument| argument.as_bytes().escape_ascii().to_string())
+        .collect();
     let groups: Vec<_> = session.groups.iter().map(|group| group.as_str()).collect();
     let terminal = header.terminal.as_ref();
     let mut rows = vec![
@@ -156,16 +176,33 @@ pub fn summary(header: &Header) -> Vec<(&'static str, String)> {
         ("groups", groups.join(", ")),
         ("key", session.key_fingerprint.clone()),
         ("started", session.started.to_string()),
-        ("command", if argv.is_empty() { "(login shell)".to_owned() } else { argv.join(" ") }),
+        (
+            "command",
+            if argv.is_empty() {
+                "(login shell)".to_owned()
+            } else {
+                argv.join(" ")
+            },
+        ),
         ("profile", format!("{} as {}", session.profile, session.account)),
-        ("policy", format!("version {}, rules {}", session.policy_version, session.rules.join(", "))),
+        (
+            "policy",
+            format!("version {}, rules {}", session.policy_version, session.rules.join(", ")),
+        ),
         ("recording", session.level.to_string()),
     ];
     rows.extend(session.reason.iter().map(|reason| ("reason", reason.clone())));
     rows.extend(session.claimed.path.iter().map(|path| ("claimed path", path.clone())));
     rows.extend(terminal.map(|t| ("terminal", format!("{}x{} {}", t.cols, t.rows, t.term))));
-    rows.extend(header.held_in_memory.iter().map(|held| ("began in memory", held.cause.clone())));
-    rows.into_iter().map(|(label, value)| (label, escape(&value, MAX_NOTE))).collect()
+    rows.extend(
+        header
+            .held_in_memory
+            .iter()
+            .map(|held| ("began in memory", held.cause.clone())),
+    );
+    rows.into_iter()
+        .map(|(label, value)| (label, escape(&value, MAX_NOTE)))
+        .collect()
 }
 
 fn seconds(micros: u64) -> String {

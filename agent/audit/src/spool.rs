@@ -49,8 +49,16 @@ pub(crate) struct Spool {
 impl Spool {
     /// A new file with its first line, both synced; nothing is left behind when that fails.
     pub(crate) fn create(path: &Path, first: &[u8]) -> io::Result<File> {
-        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        let synced = file.write_all_at(first, 0).and_then(|()| file.sync_all()).and_then(|()| sync_parent(path));
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        let synced = file
+            .write_all_at(first, 0)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| sync_parent(path));
         if let Err(cause) = synced {
             // The cause is what counts; an empty file that cannot be removed either is no recording (no header).
             let _ = std::fs::remove_file(path);
@@ -152,7 +160,12 @@ impl Spool {
                 self.sync_failed = true;
                 self.lost_any = true;
                 let mut notice = Vec::new();
-                line::text(&mut notice, at, 'm', &format!("the disk did not keep what was written before this: {cause}"));
+                line::text(
+                    &mut notice,
+                    at,
+                    'm',
+                    &format!("the disk did not keep what was written before this: {cause}"),
+                );
                 self.put(at, &notice)?;
             }
             Err(_) => {}
@@ -185,7 +198,13 @@ impl Spool {
             return Err(cause);
         }
         let from_us = micros(at);
-        self.gap = Some(Gap { from_us, until_us: from_us, lost_entries: 0, lost_bytes: 0, cause });
+        self.gap = Some(Gap {
+            from_us,
+            until_us: from_us,
+            lost_entries: 0,
+            lost_bytes: 0,
+            cause,
+        });
         self.retry_at = at.saturating_add(RETRY);
         Ok(())
     }
@@ -209,7 +228,10 @@ impl Spool {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let length = lines.len() as u64;
         if self.belongs_at.is_some() && self.end + length > MEMORY_FILE {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "the memory for a recording is used up"));
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the memory for a recording is used up",
+            ));
         }
         match self.file.write_all_at(lines, self.end) {
             Ok(()) => {
@@ -232,7 +254,13 @@ impl Spool {
         self.belongs_at = None;
         if self.gap.is_none() {
             let cause = "the disk refused at the start".to_owned();
-            self.gap = Some(Gap { from_us: 0, until_us: micros(at), lost_entries: 0, lost_bytes: 0, cause });
+            self.gap = Some(Gap {
+                from_us: 0,
+                until_us: micros(at),
+                lost_entries: 0,
+                lost_bytes: 0,
+                cause,
+            });
         }
     }
 
@@ -263,5 +291,8 @@ fn memory_file() -> io::Result<File> {
 
 #[cfg(not(target_os = "linux"))]
 fn memory_file() -> io::Result<File> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "recordings are held in memory on Linux only"))
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "recordings are held in memory on Linux only",
+    ))
 }

@@ -25,9 +25,16 @@ pub(crate) fn header(level: Level, terminal: Option<(u16, u16)>) -> Header {
         reason: Some("INC-7".to_owned()),
         level,
         started: "2030-05-06T07:08:09.123456Z".parse().unwrap(),
-        claimed: Claimed { path: Some("relay".to_owned()), correlation_id: None },
+        claimed: Claimed {
+            path: Some("relay".to_owned()),
+            correlation_id: None,
+        },
     };
-    let terminal = terminal.map(|(cols, rows)| Terminal { cols, rows, term: "xterm".to_owned() });
+    let terminal = terminal.map(|(cols, rows)| Terminal {
+        cols,
+        rows,
+        term: "xterm".to_owned(),
+    });
     Header::new(session, terminal)
 }
 

@@ -27,7 +27,11 @@ pub(crate) struct Splitter {
 
 impl Splitter {
     pub(crate) fn new(stream: Stream) -> Self {
-        Self { stream, held: Vec::new(), joined: Vec::new() }
+        Self {
+            stream,
+            held: Vec::new(),
+            joined: Vec::new(),
+        }
     }
 
     /// Appends the events for these bytes; everything that was put in is in `out` afterwards.

@@ -122,7 +122,10 @@ impl Recording {
             Err(cause) if header.session.level == Level::Strict => Err(RecordError::Refused { path, cause }),
             Err(disk) => {
                 let mut header = header.clone();
-                header.held_in_memory = Some(HeldInMemory { cause: disk.to_string(), file: path.clone() });
+                header.held_in_memory = Some(HeldInMemory {
+                    cause: disk.to_string(),
+                    file: path.clone(),
+                });
                 let first = header.to_line().map_err(RecordError::Header)?;
                 match Spool::create_in_memory(&first) {
                     Ok(file) => Ok(Self::new(file, first.len() as u64, header, true)),
@@ -166,8 +169,8 @@ impl Recording {
             file.set_len(end).map_err(|e| not(e.to_string()))?;
         }
         let mut recording = Self::new(file, end, header, in_memory);
-        recording.first_notice =
-            (torn > 0).then(|| format!("the writer before was cut off: {torn} bytes of a line without end were removed"));
+        recording.first_notice = (torn > 0)
+            .then(|| format!("the writer before was cut off: {torn} bytes of a line without end were removed"));
         Ok(recording)
     }
 
@@ -247,9 +250,16 @@ impl Recording {
 
     fn new(file: File, end: u64, header: Header, in_memory: bool) -> Self {
         let strict = header.session.level == Level::Strict;
-        let belongs_at = header.held_in_memory.as_ref().filter(|_| in_memory).map(|held| held.file.clone());
+        let belongs_at = header
+            .held_in_memory
+            .as_ref()
+            .filter(|_| in_memory)
+            .map(|held| held.file.clone());
         let whole = header.terminal.is_none().then_some(WHOLE);
-        let channel = |stream| Channel { omit: Omit::new(stream, whole), text: Splitter::new(stream) };
+        let channel = |stream| Channel {
+            omit: Omit::new(stream, whole),
+            text: Splitter::new(stream),
+        };
         Self {
             spool: Spool::continue_at(file, end, strict, belongs_at),
             header,
@@ -287,7 +297,9 @@ impl Recording {
     }
 
     fn put(&mut self, at: Duration) -> Result<(), RecordError> {
-        self.spool.put(at, &self.lines).map_err(|cause| RecordError::Broken { cause })
+        self.spool
+            .put(at, &self.lines)
+            .map_err(|cause| RecordError::Broken { cause })
     }
 
     fn report_omitted(&mut self, at: Duration) {
@@ -323,7 +335,9 @@ fn whole_lines(file: &File, length: u64) -> io::Result<u64> {
     let mut block = [0; 4096];
     while end > 0 {
         let from = end.saturating_sub(block.len() as u64);
-        let part = block.get_mut(..usize::try_from(end - from).unwrap_or(0)).unwrap_or_default();
+        let part = block
+            .get_mut(..usize::try_from(end - from).unwrap_or(0))
+            .unwrap_or_default();
         file.read_exact_at(part, from)?;
         if let Some(at) = part.iter().rposition(|&byte| byte == b'\n') {
             return Ok(from + at as u64 + 1);

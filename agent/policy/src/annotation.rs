@@ -110,7 +110,11 @@ pub(crate) fn read(policy: &Policy) -> Result<(Option<String>, Demands), Annotat
     let mut id = None;
     let mut demands = Demands::default();
     for (name, value) in policy.annotations() {
-        let bad = |name, expected| AnnotationError::Value { name, seen: escape(value, 64), expected };
+        let bad = |name, expected| AnnotationError::Value {
+            name,
+            seen: escape(value, 64),
+            expected,
+        };
         match name {
             "id" => {
                 let in_id = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-' | '_' | '.');

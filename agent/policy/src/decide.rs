@@ -74,7 +74,10 @@ impl PolicySet {
         let deny = |kind, detail: &str| Err(explain::denial(question, None, kind, detail));
         match &question.principal.role {
             Role::User(_) if question.principal.cluster != *question.cluster => {
-                return deny(DenialKind::ForeignPrincipal, "its home is another cluster, and no signed mapping names it");
+                return deny(
+                    DenialKind::ForeignPrincipal,
+                    "its home is another cluster, and no signed mapping names it",
+                );
             }
             Role::User(_) => {}
             Role::BreakGlass(_) => {
@@ -106,7 +109,12 @@ impl PolicySet {
             let (kind, detail) = explain::why_not(self, &case, question, &asked, &with);
             return deny(kind, &detail);
         }
-        let by_grant: Vec<_> = with.permits.iter().filter(|(rule, _)| !without.names(rule)).copied().collect();
+        let by_grant: Vec<_> = with
+            .permits
+            .iter()
+            .filter(|(rule, _)| !without.names(rule))
+            .copied()
+            .collect();
         let (tier, deciding) = match asked.grant {
             true if !by_grant.is_empty() => (Tier::Grant, by_grant),
             _ => (Tier::Standing, with.permits),
@@ -185,7 +193,11 @@ pub(crate) enum Trouble {
 
 fn rule_in_error(error: &AuthorizationError) -> String {
     let AuthorizationError::PolicyEvaluationError(error) = error;
-    format!("rule {} ({})", error.policy_id(), escape(&error.inner().to_string(), 120))
+    format!(
+        "rule {} ({})",
+        error.policy_id(),
+        escape(&error.inner().to_string(), 120)
+    )
 }
 
 #[cfg(test)]

@@ -59,13 +59,22 @@ impl Case {
         let cluster = uid(&types.cluster, question.cluster.as_str());
         let named = |cluster: &ClusterName, name: &str| {
             [
-                ("cluster".to_owned(), Value::new_entity_uid(uid(&types.cluster, cluster.as_str()))),
+                (
+                    "cluster".to_owned(),
+                    Value::new_entity_uid(uid(&types.cluster, cluster.as_str())),
+                ),
                 ("name".to_owned(), Value::new_string(name.to_owned())),
             ]
         };
         let groups: std::collections::BTreeSet<_> = question.groups.iter().collect();
-        let parents: Vec<_> = groups.iter().map(|group| within(&types.group, home, group.as_str())).collect();
-        let labels = facts.labels.iter().map(|(name, value)| (name.clone(), Value::new_string(value.clone())));
+        let parents: Vec<_> = groups
+            .iter()
+            .map(|group| within(&types.group, home, group.as_str()))
+            .collect();
+        let labels = facts
+            .labels
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::new_string(value.clone())));
         let node_attributes = named(question.cluster, question.node.as_str())
             .into_iter()
             .chain([("tenant".to_owned(), Value::new_string(facts.tenant.clone()))]);
@@ -78,34 +87,59 @@ impl Case {
                 [],
             )
             .map_err(|e| text(&e))?,
-            Entity::new_with_tags(resource.clone(), node_attributes, [cluster.clone(), tenant.clone()], labels)
-                .map_err(|e| text(&e))?,
+            Entity::new_with_tags(
+                resource.clone(),
+                node_attributes,
+                [cluster.clone(), tenant.clone()],
+                labels,
+            )
+            .map_err(|e| text(&e))?,
             Entity::with_uid(tenant),
         ];
         for (group, parent) in groups.iter().zip(parents) {
             entities.push(Entity::new_with_tags(parent, named(home, group.as_str()), [], []).map_err(|e| text(&e))?);
         }
         let clusters = std::collections::BTreeSet::from([home, question.cluster]);
-        entities.extend(clusters.into_iter().map(|name| Entity::with_uid(uid(&types.cluster, name.as_str()))));
+        entities.extend(
+            clusters
+                .into_iter()
+                .map(|name| Entity::with_uid(uid(&types.cluster, name.as_str()))),
+        );
         let entities = Entities::from_entities(entities, None).map_err(|e| text(&e))?;
-        Ok(Self { entities, principal, action: uid(&types.action, question.action.as_str()), resource })
+        Ok(Self {
+            entities,
+            principal,
+            action: uid(&types.action, question.action.as_str()),
+            resource,
+        })
     }
 
     pub(crate) fn request(&self, question: &Question<'_>, asked: &Asked<'_>) -> Result<Request, String> {
         let time = question.now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
         let bundle = Value::new_record([("fresh".to_owned(), Value::new_bool(asked.fresh))]);
-        let reason = asked.reason.map(|reason| ("reason".to_owned(), Value::new_string(reason.to_owned())));
+        let reason = asked
+            .reason
+            .map(|reason| ("reason".to_owned(), Value::new_string(reason.to_owned())));
         let pairs = [
             ("path".to_owned(), Value::new_string(question.path.as_str().to_owned())),
-            ("profile".to_owned(), Value::new_string(asked.profile.as_str().to_owned())),
+            (
+                "profile".to_owned(),
+                Value::new_string(asked.profile.as_str().to_owned()),
+            ),
             ("time".to_owned(), Value::new_datetime(time)),
             ("grant".to_owned(), Value::new_bool(asked.grant)),
             ("breakGlass".to_owned(), Value::new_bool(false)),
             ("bundle".to_owned(), bundle.map_err(|e| e.to_string())?),
         ];
         let context = Context::from_pairs(pairs.into_iter().chain(reason)).map_err(|e| e.to_string())?;
-        Request::new(self.principal.clone(), self.action.clone(), self.resource.clone(), context, None)
-            .map_err(|e| e.to_string())
+        Request::new(
+            self.principal.clone(),
+            self.action.clone(),
+            self.resource.clone(),
+            context,
+            None,
+        )
+        .map_err(|e| e.to_string())
     }
 }
 

@@ -91,12 +91,23 @@ impl DenialKind {
 /// Words a refusal.
 pub(crate) fn denial(question: &Question<'_>, facts: Option<&NodeFacts>, kind: DenialKind, detail: &str) -> Denial {
     let principal = question.principal;
-    let mut groups: Vec<_> = question.groups.iter().take(5).map(|group| escape(group.as_str(), 40)).collect();
+    let mut groups: Vec<_> = question
+        .groups
+        .iter()
+        .take(5)
+        .map(|group| escape(group.as_str(), 40))
+        .collect();
     if question.groups.len() > 5 {
         groups.push(format!("and {} more", question.groups.len() - 5));
     }
-    let groups = if groups.is_empty() { "no group".to_owned() } else { format!("groups {}", groups.join(", ")) };
-    let tenant = facts.map(|facts| format!(" (tenant {})", facts.tenant)).unwrap_or_default();
+    let groups = if groups.is_empty() {
+        "no group".to_owned()
+    } else {
+        format!("groups {}", groups.join(", "))
+    };
+    let tenant = facts
+        .map(|facts| format!(" (tenant {})", facts.tenant))
+        .unwrap_or_default();
     let seen = format!(
         "{} {} of cluster {} ({groups}) asked for {} on {}/{}{tenant} with profile {}: {detail}",
         principal.kind(),
@@ -107,7 +118,11 @@ pub(crate) fn denial(question: &Question<'_>, facts: Option<&NodeFacts>, kind: D
         escape(question.node.as_str(), 80),
         escape(question.profile.as_str(), 40),
     );
-    Denial { missing: kind.missing(), kind, seen: escape(&seen, MAX_SEEN) }
+    Denial {
+        missing: kind.missing(),
+        kind,
+        seen: escape(&seen, MAX_SEEN),
+    }
 }
 
 /// Finds out what would have to be different.
@@ -118,10 +133,17 @@ pub(crate) fn why_not(
     asked: &Asked<'_>,
     evaluated: &Evaluated<'_>,
 ) -> (DenialKind, String) {
-    let would = |other: Asked<'_>| set.evaluate(case, question, &other).is_ok_and(|found| !found.permits.is_empty());
+    let would = |other: Asked<'_>| {
+        set.evaluate(case, question, &other)
+            .is_ok_and(|found| !found.permits.is_empty())
+    };
     let list = |profiles: &[String]| format!("rules permit it with profile {}", profiles.join(" or "));
     if !evaluated.other_profiles.is_empty() {
-        let names: Vec<_> = evaluated.other_profiles.iter().map(|profile| escape(profile.as_str(), 40)).collect();
+        let names: Vec<_> = evaluated
+            .other_profiles
+            .iter()
+            .map(|profile| escape(profile.as_str(), 40))
+            .collect();
         // The profile that was asked for may be there for the asking: with a grant, say.
         if let Some(found) = with_more(asked, would) {
             return (found.0, format!("{}; without, {}", found.1, list(&names)));
@@ -131,7 +153,11 @@ pub(crate) fn why_not(
     if let Some((kind, detail)) = with_more(asked, would) {
         return (kind, detail.to_owned());
     }
-    let others = set.profiles.iter().filter(|profile| *profile != asked.profile).take(MAX_PROFILES);
+    let others = set
+        .profiles
+        .iter()
+        .filter(|profile| *profile != asked.profile)
+        .take(MAX_PROFILES);
     let names: Vec<_> = others
         .filter(|&profile| would(Asked { profile, ..*asked }))
         .map(|profile| escape(profile.as_str(), 40))
@@ -140,24 +166,48 @@ pub(crate) fn why_not(
         return (DenialKind::WrongProfile, list(&names));
     }
     if !evaluated.forbids.is_empty() {
-        return (DenialKind::Forbidden, format!("forbidden by rule {}", evaluated.forbids.join(", ")));
+        return (
+            DenialKind::Forbidden,
+            format!("forbidden by rule {}", evaluated.forbids.join(", ")),
+        );
     }
     (DenialKind::NoRule, "no rule permits it".to_owned())
 }
 
 /// Tries what the person could bring along, the least first.
 fn with_more(asked: &Asked<'_>, would: impl Fn(Asked<'_>) -> bool) -> Option<(DenialKind, &'static str)> {
-    let reason = Asked { reason: asked.reason.or(Some(SOME_REASON)), ..*asked };
+    let reason = Asked {
+        reason: asked.reason.or(Some(SOME_REASON)),
+        ..*asked
+    };
     let tries = [
-        (asked.reason.is_none(), reason, DenialKind::NeedsReason, "a reason would permit it"),
-        (!asked.grant, Asked { grant: true, ..*asked }, DenialKind::NeedsGrant, "a grant would permit it"),
+        (
+            asked.reason.is_none(),
+            reason,
+            DenialKind::NeedsReason,
+            "a reason would permit it",
+        ),
+        (
+            !asked.grant,
+            Asked { grant: true, ..*asked },
+            DenialKind::NeedsGrant,
+            "a grant would permit it",
+        ),
         (
             !asked.grant && asked.reason.is_none(),
             Asked { grant: true, ..reason },
             DenialKind::NeedsGrant,
             "a grant and a reason would permit it",
         ),
-        (!asked.fresh, Asked { fresh: true, ..*asked }, DenialKind::NotFresh, "a fresh bundle would permit it"),
+        (
+            !asked.fresh,
+            Asked { fresh: true, ..*asked },
+            DenialKind::NotFresh,
+            "a fresh bundle would permit it",
+        ),
     ];
-    tries.into_iter().find(|(applies, other, ..)| *applies && would(*other)).map(|(_, _, kind, text)| (kind, text))
+    tries
+        .into_iter()
+        .find(|(applies, other, ..)| *applies && would(*other))
+        .map(|(_, _, kind, text)| (kind, text))
 }

@@ -107,14 +107,19 @@ impl NodeRules {
             let nodes = escape(&entry.nodes, 80);
             Rule::new(entry).map_err(|why| NodeRulesError::Rule { number, nodes, why })
         });
-        Ok(Self { rules: rules.collect::<Result<_, _>>()? })
+        Ok(Self {
+            rules: rules.collect::<Result<_, _>>()?,
+        })
     }
 
     pub(crate) fn facts(&self, cluster: &ClusterName, node: &NodeName) -> NodeFacts {
         let matches = |rule: &&Rule| glob(&rule.cluster, cluster.as_str()) && glob(&rule.node, node.as_str());
         match self.rules.iter().find(matches) {
             Some(rule) => rule.facts.clone(),
-            None => NodeFacts { tenant: UNASSIGNED.to_owned(), labels: BTreeMap::new() },
+            None => NodeFacts {
+                tenant: UNASSIGNED.to_owned(),
+                labels: BTreeMap::new(),
+            },
         }
     }
 }
@@ -122,7 +127,10 @@ impl NodeRules {
 impl Rule {
     fn new(entry: Entry) -> Result<Self, &'static str> {
         let in_pattern = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-' | '.' | '*' | '?');
-        let (cluster, node) = entry.nodes.split_once('/').ok_or("the pattern has the form CLUSTER/NAME")?;
+        let (cluster, node) = entry
+            .nodes
+            .split_once('/')
+            .ok_or("the pattern has the form CLUSTER/NAME")?;
         if entry.nodes.len() > MAX_PATTERN {
             return Err("the pattern is longer than any name");
         }
@@ -146,8 +154,15 @@ impl Rule {
                 return Err("a label's value is at most 63 letters, digits, '-', '_' and '.'");
             }
         }
-        let facts = NodeFacts { tenant: entry.tenant, labels: entry.labels };
-        Ok(Self { cluster: cluster.to_owned(), node: node.to_owned(), facts })
+        let facts = NodeFacts {
+            tenant: entry.tenant,
+            labels: entry.labels,
+        };
+        Ok(Self {
+            cluster: cluster.to_owned(),
+            node: node.to_owned(),
+            facts,
+        })
     }
 }
 

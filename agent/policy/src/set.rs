@@ -38,7 +38,9 @@ pub struct PolicySet {
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// A file's name is not one that rules can be named after.
-    #[error("policy file {file}: a policy file has a name of lower-case letters, digits, '-', '_' and '.', ending in .cedar")]
+    #[error(
+        "policy file {file}: a policy file has a name of lower-case letters, digits, '-', '_' and '.', ending in .cedar"
+    )]
     FileName {
         /// The name.
         file: String,
@@ -120,7 +122,10 @@ impl PolicySet {
         let result = Validator::new(schema.clone()).validate(&set.policies, ValidationMode::Strict);
         if let Some(error) = result.validation_errors().next() {
             let rule = escape(AsRef::<str>::as_ref(error.policy_id()), 128);
-            return Err(PolicyError::Invalid { rule, why: escape(&error.to_string(), MAX_COMPLAINT) });
+            return Err(PolicyError::Invalid {
+                rule,
+                why: escape(&error.to_string(), MAX_COMPLAINT),
+            });
         }
         Ok(set)
     }
@@ -143,12 +148,21 @@ impl PolicySet {
     fn add_file(&mut self, name: &str, content: &[u8]) -> Result<(), PolicyError> {
         let file = escape(name, 128);
         let stem = stem(name).ok_or_else(|| PolicyError::FileName { file: file.clone() })?;
-        let unreadable = |why: String| PolicyError::Unreadable { file: file.clone(), why };
+        let unreadable = |why: String| PolicyError::Unreadable {
+            file: file.clone(),
+            why,
+        };
         let text = std::str::from_utf8(content).map_err(|e| unreadable(format!("not UTF-8: {e}")))?;
         guard::check(text).map_err(|e| unreadable(e.to_string()))?;
         let parsed = cedar_policy::PolicySet::from_str(text).map_err(|errors| {
-            let why = errors.iter().next().map_or_else(|| errors.to_string(), |first| first.to_string());
-            PolicyError::Syntax { file: file.clone(), why: escape(&why, MAX_COMPLAINT) }
+            let why = errors
+                .iter()
+                .next()
+                .map_or_else(|| errors.to_string(), |first| first.to_string());
+            PolicyError::Syntax {
+                file: file.clone(),
+                why: escape(&why, MAX_COMPLAINT),
+            }
         })?;
         if parsed.templates().next().is_some() {
             return Err(PolicyError::Template { file });
@@ -168,10 +182,12 @@ impl PolicySet {
             if self.demands.len() >= MAX_POLICIES {
                 return Err(PolicyError::TooMany);
             }
-            self.policies.add(policy.new_id(id.clone())).map_err(|e| PolicyError::Invalid {
-                rule: rule.clone(),
-                why: escape(&e.to_string(), MAX_COMPLAINT),
-            })?;
+            self.policies
+                .add(policy.new_id(id.clone()))
+                .map_err(|e| PolicyError::Invalid {
+                    rule: rule.clone(),
+                    why: escape(&e.to_string(), MAX_COMPLAINT),
+                })?;
             self.profiles.extend(demands.profile.clone());
             self.demands.insert(id, demands);
         }
@@ -179,8 +195,11 @@ impl PolicySet {
     }
 }
 
-static SCHEMA: LazyLock<Result<Schema, String>> =
-    LazyLock::new(|| Schema::from_cedarschema_str(crate::SCHEMA).map(|(schema, _)| schema).map_err(|e| e.to_string()));
+static SCHEMA: LazyLock<Result<Schema, String>> = LazyLock::new(|| {
+    Schema::from_cedarschema_str(crate::SCHEMA)
+        .map(|(schema, _)| schema)
+        .map_err(|e| e.to_string())
+});
 
 /// The file's name without folders and extension.
 fn stem(name: &str) -> Option<&str> {

@@ -15,7 +15,11 @@ rules:
 ";
 
 pub(crate) fn set(text: &str) -> Result<PolicySet, PolicyError> {
-    PolicySet::parse(7, &[("policies/test.cedar".to_owned(), text.as_bytes().to_vec())], NODES.as_bytes())
+    PolicySet::parse(
+        7,
+        &[("policies/test.cedar".to_owned(), text.as_bytes().to_vec())],
+        NODES.as_bytes(),
+    )
 }
 
 /// A question that owns its parts.
@@ -35,7 +39,11 @@ pub(crate) struct Ask {
 }
 
 pub(crate) fn identity(cluster: &str, role: Role) -> Identity {
-    Identity::new(TrustDomain::parse("example.org").unwrap(), ClusterName::parse(cluster).unwrap(), role)
+    Identity::new(
+        TrustDomain::parse("example.org").unwrap(),
+        ClusterName::parse(cluster).unwrap(),
+        role,
+    )
 }
 
 pub(crate) fn user(cluster: &str, name: &str) -> Identity {
@@ -65,15 +73,24 @@ impl Ask {
     }
 
     pub(crate) fn on(self, node: &str) -> Self {
-        Self { node: NodeName::parse(node).unwrap(), ..self }
+        Self {
+            node: NodeName::parse(node).unwrap(),
+            ..self
+        }
     }
 
     pub(crate) fn profile(self, profile: &str) -> Self {
-        Self { profile: ProfileName::parse(profile).unwrap(), ..self }
+        Self {
+            profile: ProfileName::parse(profile).unwrap(),
+            ..self
+        }
     }
 
     pub(crate) fn reason(self, reason: &str) -> Self {
-        Self { reason: Some(reason.to_owned()), ..self }
+        Self {
+            reason: Some(reason.to_owned()),
+            ..self
+        }
     }
 
     pub(crate) fn granted(self) -> Self {

@@ -12,7 +12,7 @@
 
 mod session;
 
-pub use session::{Claimed, Denied, Level, SessionEnded, SessionId, SessionKind, SessionStarted, Argument};
+pub use session::{Argument, Claimed, Denied, Level, SessionEnded, SessionId, SessionKind, SessionStarted};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,11 @@ impl Event {
 
     /// Stamps the event with the time at which it was noted.
     pub fn at(self, at: Timestamp) -> Record {
-        Record { version: VERSION, at, event: self }
+        Record {
+            version: VERSION,
+            at,
+            event: self,
+        }
     }
 }
 
@@ -80,7 +84,9 @@ pub enum EventError {
     #[error("a line of {0} bytes is longer than any audit event ({MAX_LINE})")]
     TooLong(usize),
     /// The line was written by a format that this build does not read.
-    #[error("audit event of format version {0}; this build reads version {VERSION}: use the build that wrote it or a later one")]
+    #[error(
+        "audit event of format version {0}; this build reads version {VERSION}: use the build that wrote it or a later one"
+    )]
     Version(u64),
 }
 

@@ -134,7 +134,9 @@ impl From<&[u8]> for Argument {
     fn from(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
             Ok(text) => Self::Text(text.to_owned()),
-            Err(_) => Self::Bytes(Base64 { base64: bytes.to_owned() }),
+            Err(_) => Self::Bytes(Base64 {
+                base64: bytes.to_owned(),
+            }),
         }
     }
 }

@@ -27,7 +27,10 @@ fn started() -> SessionStarted {
         reason: Some("INC-7 \"quoted\"\n".to_owned()),
         level: Level::Required,
         started: at(),
-        claimed: Claimed { path: Some("relay".to_owned()), correlation_id: None },
+        claimed: Claimed {
+            path: Some("relay".to_owned()),
+            correlation_id: None,
+        },
     }
 }
 
@@ -47,7 +50,10 @@ fn golden_lines() {
             "\n"
         )
     );
-    assert_eq!(Record::from_json_line(&line).unwrap(), Event::SessionStarted(started()).at(at()));
+    assert_eq!(
+        Record::from_json_line(&line).unwrap(),
+        Event::SessionStarted(started()).at(at())
+    );
     assert_eq!(started().argv[1].as_bytes(), b"a\xffb");
 }
 
@@ -74,7 +80,11 @@ fn every_event_comes_back_as_it_went() {
         policy_version: 7,
         claimed: Claimed::default(),
     };
-    for event in [Event::SessionStarted(started()), Event::SessionEnded(ended), Event::Denied(denied)] {
+    for event in [
+        Event::SessionStarted(started()),
+        Event::SessionEnded(ended),
+        Event::Denied(denied),
+    ] {
         let record = event.at(at());
         let line = record.to_json_line().unwrap();
         assert_eq!(line.matches('\n').count(), 1);
@@ -94,17 +104,37 @@ fn later_optional_fields_are_read_over_and_later_versions_refused() {
 
 #[test]
 fn what_is_not_an_event_is_refused() {
-    for line in ["", "{}", "[]", "{\"v\":1}", "{\"v\":-1}", "{\"v\":1,\"at\":\"2030-05-06T07:08:09Z\",\"event\":\"other\"}"] {
-        assert!(matches!(Record::from_json_line(line), Err(EventError::Decode(_))), "{line}");
+    for line in [
+        "",
+        "{}",
+        "[]",
+        "{\"v\":1}",
+        "{\"v\":-1}",
+        "{\"v\":1,\"at\":\"2030-05-06T07:08:09Z\",\"event\":\"other\"}",
+    ] {
+        assert!(
+            matches!(Record::from_json_line(line), Err(EventError::Decode(_))),
+            "{line}"
+        );
     }
-    assert!(matches!(Record::from_json_line(&" ".repeat(MAX_LINE + 1)), Err(EventError::TooLong(_))));
+    assert!(matches!(
+        Record::from_json_line(&" ".repeat(MAX_LINE + 1)),
+        Err(EventError::TooLong(_))
+    ));
 }
 
 #[test]
 fn session_ids_have_one_spelling() {
     let text = "000102030405060708090a0b0c0d0eff";
     assert_eq!(text.parse::<SessionId>().unwrap().to_string(), text);
-    for bad in ["", "00", &text.to_uppercase(), &format!("{text}0"), &text.replace('0', "g"), &"é".repeat(16)] {
+    for bad in [
+        "",
+        "00",
+        &text.to_uppercase(),
+        &format!("{text}0"),
+        &text.replace('0', "g"),
+        &"é".repeat(16),
+    ] {
         assert!(bad.parse::<SessionId>().is_err(), "{bad}");
     }
 }

@@ -10,7 +10,10 @@ use crate::{Level, Recording, Stream};
 pub(crate) fn output_of(lines: &[u8]) -> Vec<u8> {
     let mut whole = header(Level::Required, None).to_line().unwrap();
     whole.extend_from_slice(lines);
-    let events: Vec<_> = Reader::new(whole.as_slice()).unwrap().collect::<Result<_, _>>().unwrap();
+    let events: Vec<_> = Reader::new(whole.as_slice())
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
     let pieces = events.into_iter().filter_map(|timed| match timed.event {
         Event::Output(_, bytes) => Some(bytes),
         _ => None,
@@ -27,7 +30,16 @@ fn sample() -> Vec<u8> {
     recording.output(at(3), Stream::Stderr, b"err\xff").unwrap();
     recording.output(at(4), Stream::Stdout, b"\xa6\x80").unwrap();
     recording.resize(at(5), 80, 24).unwrap();
-    recording.end(at(6), &End { code: "ok".to_owned(), exit_code: Some(0), signal: None }).unwrap();
+    recording
+        .end(
+            at(6),
+            &End {
+                code: "ok".to_owned(),
+                exit_code: Some(0),
+                signal: None,
+            },
+        )
+        .unwrap();
     std::fs::read(dir.path().join(NAME)).unwrap()
 }
 
@@ -41,7 +53,10 @@ fn the_header_comes_back_as_it_went() {
         assert_eq!(Reader::open(&path).unwrap().header(), &header);
         let first: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let (width, height) = terminal.unwrap_or((80, 24));
-        assert_eq!((&first["version"], &first["width"], &first["height"]), (&2.into(), &width.into(), &height.into()));
+        assert_eq!(
+            (&first["version"], &first["width"], &first["height"]),
+            (&2.into(), &width.into(), &height.into())
+        );
         assert_eq!(first["timestamp"], 1904281689);
     }
 }
@@ -63,8 +78,15 @@ fn cut_at_every_offset_it_still_opens() {
                 assert!(cut >= header_end);
                 let events: Vec<_> = reader.collect::<Result<_, _>>().unwrap();
                 let cut_in_line = part.last() != Some(&b'\n');
-                assert_eq!(events.iter().any(|timed| matches!(timed.event, Event::Cut { .. })), cut_in_line, "{cut}");
-                assert!(!events.iter().any(|timed| matches!(timed.event, Event::Damaged { .. })), "{cut}");
+                assert_eq!(
+                    events.iter().any(|timed| matches!(timed.event, Event::Cut { .. })),
+                    cut_in_line,
+                    "{cut}"
+                );
+                assert!(
+                    !events.iter().any(|timed| matches!(timed.event, Event::Damaged { .. })),
+                    "{cut}"
+                );
                 // What was whole stays: output only ever grows with the file.
                 let length = output(&events, Stream::Stdout).len() + output(&events, Stream::Stderr).len();
                 assert!(length >= longest, "{cut}");
@@ -79,7 +101,17 @@ fn cut_at_every_offset_it_still_opens() {
 fn a_damaged_line_costs_only_itself() {
     let whole = String::from_utf8(sample()).unwrap();
     let lines: Vec<_> = whole.lines().collect();
-    for damage in ["", "x", "[", "[1.0,\"o\"]", "[-1,\"o\",\"\"]", "[1e400,\"o\",\"\"]", "[1,\"b\",\"q:\"]", "[1,\"r\",\"0\"]", "\u{0}"] {
+    for damage in [
+        "",
+        "x",
+        "[",
+        "[1.0,\"o\"]",
+        "[-1,\"o\",\"\"]",
+        "[1e400,\"o\",\"\"]",
+        "[1,\"b\",\"q:\"]",
+        "[1,\"r\",\"0\"]",
+        "\u{0}",
+    ] {
         let mut damaged: Vec<&str> = lines.clone();
         damaged[1] = damage;
         let text = damaged.join("\n") + "\n";
@@ -95,7 +127,10 @@ fn a_line_without_end_is_not_taken_into_memory() {
     let mut input = header(Level::Required, None).to_line().unwrap();
     input.extend_from_slice(&vec![b'['; 3 * MAX_LINE]);
     input.extend_from_slice(b"\n[1, \"m\", \"after\"]\n");
-    let events: Vec<_> = Reader::new(input.as_slice()).unwrap().collect::<Result<_, _>>().unwrap();
+    let events: Vec<_> = Reader::new(input.as_slice())
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
     assert_eq!(events[0].event, Event::Damaged { line: 2 });
     assert_eq!(events[1].event, Event::Notice("after".to_owned()));
 }
@@ -115,8 +150,14 @@ fn other_files_are_refused_with_the_reason() {
 fn unknown_events_are_named_and_skipped() {
     let mut input = header(Level::Required, None).to_line().unwrap();
     input.extend_from_slice(b"[1, \"i\", \"typed\"]\n[2, \"zz\", \"\"]\n");
-    let events: Vec<_> = Reader::new(input.as_slice()).unwrap().map(|timed| timed.unwrap().event).collect();
-    assert_eq!(events, [Event::Unknown("i".to_owned()), Event::Unknown("zz".to_owned())]);
+    let events: Vec<_> = Reader::new(input.as_slice())
+        .unwrap()
+        .map(|timed| timed.unwrap().event)
+        .collect();
+    assert_eq!(
+        events,
+        [Event::Unknown("i".to_owned()), Event::Unknown("zz".to_owned())]
+    );
 }
 
 #[test]
@@ -129,7 +170,10 @@ fn players_find_an_asciicast_of_version_2() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.cast");
     std::fs::write(&path, whole).unwrap();
-    assert_eq!(output(&events(&path), Stream::Stdout), "ä\n🦀".as_bytes().iter().copied().collect::<Vec<_>>());
+    assert_eq!(
+        output(&events(&path), Stream::Stdout),
+        "ä\n🦀".as_bytes().iter().copied().collect::<Vec<_>>()
+    );
 }
 
 proptest! {

@@ -75,7 +75,10 @@ impl Filter {
                 Ok(valid) => (valid, None),
                 Err(error) => {
                     let (valid, after) = rest.split_at(error.valid_up_to());
-                    (std::str::from_utf8(valid).unwrap_or_default(), Some((after, error.error_len())))
+                    (
+                        std::str::from_utf8(valid).unwrap_or_default(),
+                        Some((after, error.error_len())),
+                    )
                 }
             };
             valid.chars().for_each(|c| self.character(c, out));
@@ -135,7 +138,11 @@ impl Filter {
             (State::Csi | State::CsiDropped, ' '..='?') => {
                 self.length += 1;
                 if self.length > MAX_CSI {
-                    self.state = if self.length > MAX_STRING { State::Ground } else { State::CsiDropped };
+                    self.state = if self.length > MAX_STRING {
+                        State::Ground
+                    } else {
+                        State::CsiDropped
+                    };
                 } else {
                     self.sequence.push(c);
                 }
@@ -199,7 +206,9 @@ impl Filter {
 
 /// Passes a control sequence if it is on the list.
 fn control_sequence(body: &str, end: char, out: &mut String) {
-    let numbers_end = body.find(|c: char| !matches!(c, '0'..='9' | ';' | ':')).unwrap_or(body.len());
+    let numbers_end = body
+        .find(|c: char| !matches!(c, '0'..='9' | ';' | ':'))
+        .unwrap_or(body.len());
     let (prefix, numbers, suffix) = match body.strip_prefix('?') {
         Some(rest) if rest.chars().all(|c| matches!(c, '0'..='9' | ';')) => ("?", rest, ""),
         Some(_) => return,
@@ -214,7 +223,11 @@ fn control_sequence(body: &str, end: char, out: &mut String) {
     }
     let kept: String;
     let numbers = match (prefix, suffix, end) {
-        ("", "", 'A'..='M' | 'P' | 'S' | 'T' | 'X' | 'Z' | '@' | '`' | 'a' | 'b' | 'd'..='g' | 'm' | 'r' | 's' | 'u')
+        (
+            "",
+            "",
+            'A'..='M' | 'P' | 'S' | 'T' | 'X' | 'Z' | '@' | '`' | 'a' | 'b' | 'd'..='g' | 'm' | 'r' | 's' | 'u',
+        )
         | ("", " ", 'q')
         | ("", "!", 'p')
         | ("?", "", 'J' | 'K') => numbers,

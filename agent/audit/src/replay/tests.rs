@@ -9,7 +9,9 @@ fn at(millis: u64) -> Duration {
 }
 
 fn frames(bytes: &[u8], show: Show) -> Vec<Frame> {
-    Replay::new(Reader::new(bytes).unwrap(), show).collect::<Result<_, _>>().unwrap()
+    Replay::new(Reader::new(bytes).unwrap(), show)
+        .collect::<Result<_, _>>()
+        .unwrap()
 }
 
 fn notes(frames: &[Frame]) -> Vec<&str> {
@@ -29,7 +31,16 @@ fn titles_and_the_clipboard_are_neutralised_in_a_replay() {
         recording.output(at(1), Stream::Stdout, piece.as_bytes()).unwrap();
     }
     recording.notice(at(2), "from \x1b]0;elsewhere\x07\u{202e}").unwrap();
-    recording.end(at(3), &End { code: "ok".to_owned(), exit_code: Some(3), signal: None }).unwrap();
+    recording
+        .end(
+            at(3),
+            &End {
+                code: "ok".to_owned(),
+                exit_code: Some(3),
+                signal: None,
+            },
+        )
+        .unwrap();
     let frames = frames(&std::fs::read(dir.path().join(NAME)).unwrap(), Show::Terminal);
     let output = frames.iter().filter_map(|frame| match &frame.part {
         Part::Output(_, text) => Some(text.as_str()),
@@ -37,7 +48,10 @@ fn titles_and_the_clipboard_are_neutralised_in_a_replay() {
     });
     let output: String = output.collect();
     assert_eq!(output, "abc");
-    assert_eq!(notes(&frames), ["from \\u{1b}]0;elsewhere\\u{7}\\u{202e}", "ended: ok, exit code 3"]);
+    assert_eq!(
+        notes(&frames),
+        ["from \\u{1b}]0;elsewhere\\u{7}\\u{202e}", "ended: ok, exit code 3"]
+    );
 }
 
 #[test]
@@ -72,7 +86,10 @@ fn the_summary_says_who_and_what_without_controls() {
     assert!(rows.iter().all(|(_, value)| !value.chars().any(char::is_control)));
     let value = |label: &str| rows.iter().find(|(l, _)| *l == label).unwrap().1.clone();
     assert_eq!(value("node"), "gpu-1 in cluster alpha");
-    assert_eq!(value("who"), "spiffe://example.org/cluster/alpha/user/alice%40example.org");
+    assert_eq!(
+        value("who"),
+        "spiffe://example.org/cluster/alpha/user/alice%40example.org"
+    );
     assert_eq!(value("command"), "printf a\\xffb ");
     assert_eq!(value("claimed path"), "relay");
     assert_eq!(value("terminal"), "80x24 xterm");

@@ -13,11 +13,17 @@ fn events(chunks: &[&[u8]]) -> Vec<(String, String)> {
     }
     splitter.finish(&mut out, Duration::ZERO);
     let lines = out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| serde_json::from_slice::<(f64, String, String)>(line).unwrap()).map(|(_, c, d)| (c, d)).collect()
+    lines
+        .map(|line| serde_json::from_slice::<(f64, String, String)>(line).unwrap())
+        .map(|(_, c, d)| (c, d))
+        .collect()
 }
 
 fn strings<'a>(events: &'a [(String, String)]) -> Vec<(&'a str, &'a str)> {
-    events.iter().map(|(code, data)| (code.as_str(), data.as_str())).collect()
+    events
+        .iter()
+        .map(|(code, data)| (code.as_str(), data.as_str()))
+        .collect()
 }
 
 #[test]
@@ -25,7 +31,10 @@ fn b019_a_character_that_comes_byte_by_byte_is_whole() {
     let emoji = "🦀".as_bytes();
     let got = events(&[&emoji[..1], &emoji[1..2], &emoji[2..3], &emoji[3..]]);
     // Each beginning is recorded at once, then the whole.
-    assert_eq!(strings(&got), [("h", "o:8A=="), ("h", "o:8J8="), ("h", "o:8J+m"), ("o", "🦀")]);
+    assert_eq!(
+        strings(&got),
+        [("h", "o:8A=="), ("h", "o:8J8="), ("h", "o:8J+m"), ("o", "🦀")]
+    );
 }
 
 #[test]
@@ -33,7 +42,11 @@ fn b019_cjk_over_read_edges_is_whole() {
     let text = "漢字仮名交じり文".repeat(400);
     let chunks: Vec<_> = text.as_bytes().chunks(4096).collect();
     let got = events(&chunks);
-    let whole: String = got.iter().filter(|(code, _)| code == "o").map(|(_, data)| data.as_str()).collect();
+    let whole: String = got
+        .iter()
+        .filter(|(code, _)| code == "o")
+        .map(|(_, data)| data.as_str())
+        .collect();
     assert_eq!(whole, text);
     assert!(got.iter().all(|(code, _)| code != "b"));
 }
@@ -47,7 +60,18 @@ fn b019_an_incomplete_tail_is_kept() {
 #[test]
 fn bytes_that_are_not_text_are_kept_between_the_text() {
     let got = events(&[b"a\xffb\xc3(", b"\xe2\x82x"]);
-    assert_eq!(strings(&got), [("o", "a"), ("b", "o:/w=="), ("o", "b"), ("b", "o:ww=="), ("o", "("), ("b", "o:4oI="), ("o", "x")]);
+    assert_eq!(
+        strings(&got),
+        [
+            ("o", "a"),
+            ("b", "o:/w=="),
+            ("o", "b"),
+            ("b", "o:ww=="),
+            ("o", "("),
+            ("b", "o:4oI="),
+            ("o", "x")
+        ]
+    );
 }
 
 #[test]

@@ -16,7 +16,11 @@ fn at(millis: u64) -> Duration {
 }
 
 fn ok() -> End {
-    End { code: "ok".to_owned(), exit_code: Some(0), signal: None }
+    End {
+        code: "ok".to_owned(),
+        exit_code: Some(0),
+        signal: None,
+    }
 }
 
 #[test]
@@ -35,12 +39,18 @@ fn a_recording_never_replaces_another_or_follows_a_link() {
     for level in [Level::Strict, Level::Required] {
         let _ = Recording::create(dir.path(), &header(level, None));
         let before = std::fs::read(&path).unwrap();
-        assert!(matches!(Recording::create(dir.path(), &header(level, None)), Err(RecordError::Exists { .. })));
+        assert!(matches!(
+            Recording::create(dir.path(), &header(level, None)),
+            Err(RecordError::Exists { .. })
+        ));
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
     std::fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(dir.path().join("elsewhere"), &path).unwrap();
-    assert!(matches!(Recording::create(dir.path(), &header(Level::Strict, None)), Err(RecordError::Exists { .. })));
+    assert!(matches!(
+        Recording::create(dir.path(), &header(Level::Strict, None)),
+        Err(RecordError::Exists { .. })
+    ));
     assert!(!dir.path().join("elsewhere").exists());
 }
 
@@ -106,11 +116,21 @@ fn signals_notices_and_the_end_are_recorded() {
     let mut recording = Recording::create(dir.path(), &header(Level::Required, None)).unwrap();
     recording.signal(at(1), "INT").unwrap();
     recording.notice(at(2), "the path \"was\" lost\n").unwrap();
-    let end = End { code: "session.killed".to_owned(), exit_code: None, signal: Some(9) };
+    let end = End {
+        code: "session.killed".to_owned(),
+        exit_code: None,
+        signal: Some(9),
+    };
     recording.end(at(3), &end).unwrap();
-    let got: Vec<_> = events(&dir.path().join(NAME)).into_iter().map(|timed| timed.event).collect();
-    let expected =
-        [Event::Signal("INT".to_owned()), Event::Notice("the path \"was\" lost\n".to_owned()), Event::End(end)];
+    let got: Vec<_> = events(&dir.path().join(NAME))
+        .into_iter()
+        .map(|timed| timed.event)
+        .collect();
+    let expected = [
+        Event::Signal("INT".to_owned()),
+        Event::Notice("the path \"was\" lost\n".to_owned()),
+        Event::End(end),
+    ];
     assert_eq!(got, expected);
 }
 
@@ -121,7 +141,10 @@ fn nothing_follows_the_end_and_time_never_runs_backwards() {
     recording.output(at(50), Stream::Stdout, b"a").unwrap();
     recording.output(at(20), Stream::Stdout, b"b").unwrap();
     recording.end(at(10), &ok()).unwrap();
-    assert!(matches!(recording.output(at(60), Stream::Stdout, b"late"), Err(RecordError::Ended)));
+    assert!(matches!(
+        recording.output(at(60), Stream::Stdout, b"late"),
+        Err(RecordError::Ended)
+    ));
     assert!(matches!(recording.end(at(60), &ok()), Err(RecordError::Ended)));
     assert!(events(&dir.path().join(NAME)).iter().all(|timed| timed.at == at(50)));
 }
@@ -168,7 +191,10 @@ fn a_line_that_the_writer_before_left_unfinished_is_removed_and_noted() {
     let mut recording = Recording::reopen(File::options().read(true).write(true).open(&path).unwrap()).unwrap();
     recording.end(at(2), &ok()).unwrap();
     let events: Vec<_> = events(&path).into_iter().map(|timed| timed.event).collect();
-    assert!(matches!(&events[1], Event::Notice(text) if text.contains("10000 bytes")), "{events:?}");
+    assert!(
+        matches!(&events[1], Event::Notice(text) if text.contains("10000 bytes")),
+        "{events:?}"
+    );
     assert_eq!(events[2], Event::End(ok()));
 }
 
@@ -199,7 +225,10 @@ fn big_output_without_a_terminal_is_kept_by_size_and_digest() {
     let digests: Vec<_> = digests.collect();
     assert_eq!(digests.len(), 2);
     let last = &digests[1];
-    assert_eq!((last.stream.as_str(), last.from, last.bytes), ("o", WHOLE, (whole.len() - kept) as u64));
+    assert_eq!(
+        (last.stream.as_str(), last.from, last.bytes),
+        ("o", WHOLE, (whole.len() - kept) as u64)
+    );
     assert_eq!(last.sha256, hex::encode(Sha256::digest(&whole[kept..])));
 }
 

@@ -11,9 +11,17 @@ use crate::{Action, Path};
 fn every_question_fits_the_schema() {
     let (schema, _) = Schema::from_cedarschema_str(crate::SCHEMA).unwrap();
     let set = crate::testing::set("").unwrap();
-    for principal in [user("alpha", "alice"), user("alpha", "x/\"y\\'*"), break_glass("alpha", "fire")] {
+    for principal in [
+        user("alpha", "alice"),
+        user("alpha", "x/\"y\\'*"),
+        break_glass("alpha", "fire"),
+    ] {
         for action in Action::ALL {
-            for (path, reason) in [(Path::Api, None), (Path::Relay, Some("INC-7")), (Path::Direct, Some("\"; permit("))] {
+            for (path, reason) in [
+                (Path::Api, None),
+                (Path::Relay, Some("INC-7")),
+                (Path::Direct, Some("\"; permit(")),
+            ] {
                 let ask = Ask {
                     principal: principal.clone(),
                     action,
@@ -33,7 +41,16 @@ fn every_question_fits_the_schema() {
             }
         }
     }
-    assert!(Request::new(uid_of("User"), uid_of("Action"), uid_of("Node"), Context::empty(), Some(&schema)).is_err());
+    assert!(
+        Request::new(
+            uid_of("User"),
+            uid_of("Action"),
+            uid_of("Node"),
+            Context::empty(),
+            Some(&schema)
+        )
+        .is_err()
+    );
 }
 
 fn uid_of(kind: &str) -> EntityUid {

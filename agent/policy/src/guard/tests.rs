@@ -16,7 +16,7 @@ fn what_people_write_passes() {
 
 #[test]
 fn nesting_length_and_size_are_bounded() {
-    let nested = |open: &str, n| format!("permit (principal, action, resource) when {{ {} };", open.repeat(n));
+    let nested = |open: &str, n| format!("permit (principal, action, resource) when {{ {} }};", open.repeat(n));
     assert_eq!(check(&nested("(", 100_000)), Err(Refused::TooDeep));
     assert_eq!(check(&nested("[{(", 100)), Err(Refused::TooDeep));
     assert_eq!(check(&nested("!", 100_000)), Err(Refused::TooBig));
@@ -30,14 +30,39 @@ fn nesting_length_and_size_are_bounded() {
 #[test]
 fn what_is_just_within_the_bounds_does_not_end_the_process() {
     let texts = [
-        format!("permit (principal, action, resource) when {{ {}true{} }};", "(".repeat(60), ")".repeat(60)),
-        format!("permit (principal, action, resource) when {{ {}true }};", "true && ".repeat(500)),
-        format!("permit (principal, action, resource) when {{ {}true }};", "true || ".repeat(500)),
-        format!("permit (principal, action, resource) when {{ {}true }};", "if context.grant then true else ".repeat(1000)),
-        format!("permit (principal, action, resource) when {{ {}true }};", "!".repeat(1000)),
-        format!("permit (principal, action, resource) when {{ {}1 == 1 }};", "-".repeat(1000)),
-        format!("permit (principal, action, resource) when {{ principal{} }};", ".name".repeat(1000)),
-        format!("permit (principal, action, resource) when {{ {}1 == 1 }};", "1 + ".repeat(1000)),
+        format!(
+            "permit (principal, action, resource) when {{ {}true{} }};",
+            "(".repeat(60),
+            ")".repeat(60)
+        ),
+        format!(
+            "permit (principal, action, resource) when {{ {}true }};",
+            "true && ".repeat(500)
+        ),
+        format!(
+            "permit (principal, action, resource) when {{ {}true }};",
+            "true || ".repeat(500)
+        ),
+        format!(
+            "permit (principal, action, resource) when {{ {}true }};",
+            "if context.grant then true else ".repeat(1000)
+        ),
+        format!(
+            "permit (principal, action, resource) when {{ {}true }};",
+            "!".repeat(1000)
+        ),
+        format!(
+            "permit (principal, action, resource) when {{ {}1 == 1 }};",
+            "-".repeat(1000)
+        ),
+        format!(
+            "permit (principal, action, resource) when {{ principal{} }};",
+            ".name".repeat(1000)
+        ),
+        format!(
+            "permit (principal, action, resource) when {{ {}1 == 1 }};",
+            "1 + ".repeat(1000)
+        ),
     ];
     for text in texts {
         assert_eq!(check(&text), Ok(()));

@@ -60,7 +60,10 @@ fn patterns() {
         assert_eq!(glob(pattern, text), expected, "{pattern} {text}");
     }
     // Would take longer than the age of the universe if it were exponential.
-    assert!(!glob(&"*a".repeat(120), &"a".repeat(250).replace("aaaaaaaaaa", "aaaaaaaaab")[..119]));
+    assert!(!glob(
+        &"*a".repeat(120),
+        &"a".repeat(250).replace("aaaaaaaaaa", "aaaaaaaaab")[..119]
+    ));
 }
 
 #[test]
@@ -83,7 +86,10 @@ fn bad_files_are_refused() {
         ("rules: [{nodes: 'a/b', tenant: ''}]", "lower-case"),
         ("rules: [{nodes: 'a/b', tenant: t, labels: {'': x}}]", "label's name"),
         ("rules: [{nodes: 'a/b', tenant: t, labels: {'a b': x}}]", "label's name"),
-        ("rules: [{nodes: 'a/b', tenant: t, labels: {a: 'x y'}}]", "label's value"),
+        (
+            "rules: [{nodes: 'a/b', tenant: t, labels: {a: 'x y'}}]",
+            "label's value",
+        ),
         ("rules: [{nodes: 'a/b', tenant: t, labels: {a: x, a: y}}]", "duplicate"),
     ];
     for (text, expected) in table {
@@ -92,7 +98,10 @@ fn bad_files_are_refused() {
     }
     assert!(NodeRules::parse(b"rules: [\xff]").is_err());
     let many = format!("rules:\n{}", "  - {nodes: 'a/b', tenant: t}\n".repeat(MAX_RULES + 1));
-    assert!(matches!(NodeRules::parse(many.as_bytes()), Err(NodeRulesError::TooMany(_))));
+    assert!(matches!(
+        NodeRules::parse(many.as_bytes()),
+        Err(NodeRulesError::TooMany(_))
+    ));
 }
 
 /// The obvious definition.

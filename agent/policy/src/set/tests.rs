@@ -20,7 +20,10 @@ fn more_than_ten_rules_of_a_file_keep_their_places() {
     let text: String = (1..=12).map(|n| format!("@profile(\"p{n}\") {PERMIT};\n")).collect();
     let set = set(&text).unwrap();
     let profile = |rule: &str| set.demands[&PolicyId::new(rule)].profile.clone().unwrap().to_string();
-    assert_eq!((profile("test.2"), profile("test.11")), ("p2".to_owned(), "p11".to_owned()));
+    assert_eq!(
+        (profile("test.2"), profile("test.11")),
+        ("p2".to_owned(), "p11".to_owned())
+    );
 }
 
 #[test]
@@ -32,29 +35,71 @@ fn bad_policies_are_refused_with_the_reason() {
         ("permit (principal, action, resource); garbage", "does not parse"),
         (&deep, "nested deeper"),
         ("permit (principal == ?principal, action, resource);", "template"),
-        (r#"permit (principal, action == Action::"Shell", resource);"#, "does not fit the schema"),
-        (r#"permit (principal in Grp::"alpha/x", action, resource);"#, "does not fit the schema"),
-        ("permit (principal, action, resource) when { resource.pool == \"gpu\" };", "does not fit the schema"),
-        ("permit (principal, action, resource) when { resource.getTag(\"pool\") == \"gpu\" };", "does not fit the schema"),
-        ("permit (principal, action, resource) when { context.reason like \"INC-*\" };", "does not fit the schema"),
-        ("permit (principal, action, resource) when { context.grant == \"yes\" };", "does not fit the schema"),
-        ("permit (principal, action, resource) when { context.admin };", "does not fit the schema"),
-        ("permit (principal, action, resource) when { datetime(context.path) < context.time };", "does not fit the schema"),
-        (&format!("@max_durations(\"1h\") {PERMIT};"), "unknown annotation @max_durations"),
+        (
+            r#"permit (principal, action == Action::"Shell", resource);"#,
+            "does not fit the schema",
+        ),
+        (
+            r#"permit (principal in Grp::"alpha/x", action, resource);"#,
+            "does not fit the schema",
+        ),
+        (
+            "permit (principal, action, resource) when { resource.pool == \"gpu\" };",
+            "does not fit the schema",
+        ),
+        (
+            "permit (principal, action, resource) when { resource.getTag(\"pool\") == \"gpu\" };",
+            "does not fit the schema",
+        ),
+        (
+            "permit (principal, action, resource) when { context.reason like \"INC-*\" };",
+            "does not fit the schema",
+        ),
+        (
+            "permit (principal, action, resource) when { context.grant == \"yes\" };",
+            "does not fit the schema",
+        ),
+        (
+            "permit (principal, action, resource) when { context.admin };",
+            "does not fit the schema",
+        ),
+        (
+            "permit (principal, action, resource) when { datetime(context.path) < context.time };",
+            "does not fit the schema",
+        ),
+        (
+            &format!("@max_durations(\"1h\") {PERMIT};"),
+            "unknown annotation @max_durations",
+        ),
         (&format!("@Record(\"strict\") {PERMIT};"), "unknown annotation @Record"),
         (&format!("@grant {PERMIT};"), "unknown annotation @grant"),
-        (&format!("@record(\"Strict\") {PERMIT};"), "expected \"required\" or \"strict\""),
+        (
+            &format!("@record(\"Strict\") {PERMIT};"),
+            "expected \"required\" or \"strict\"",
+        ),
         (&format!("@record {PERMIT};"), "expected \"required\" or \"strict\""),
         (&format!("@max_duration(\"1\") {PERMIT};"), "expected a duration"),
         (&format!("@max_duration(\"0s\") {PERMIT};"), "expected a duration"),
         (&format!("@idle(\"365d\") {PERMIT};"), "expected a duration"),
-        (&format!("@idle(\"99999999999999999999h\") {PERMIT};"), "expected a duration"),
+        (
+            &format!("@idle(\"99999999999999999999h\") {PERMIT};"),
+            "expected a duration",
+        ),
         (&format!("@profile(\"Root\") {PERMIT};"), "expected a profile's name"),
         (&format!("@id(\"Über\") {PERMIT};"), "expected 1 to 64"),
         (&format!("@id(\"x\") @id(\"y\") {PERMIT};"), "does not parse"),
-        (&format!("@id(\"x\") {PERMIT}; @id(\"x\") {PERMIT};"), "another policy has this id"),
-        (&format!("@id(\"test.2\") {PERMIT}; {PERMIT};"), "another policy has this id"),
-        ("@record(\"strict\") forbid (principal, action, resource);", "no effect on a forbid"),
+        (
+            &format!("@id(\"x\") {PERMIT}; @id(\"x\") {PERMIT};"),
+            "another policy has this id",
+        ),
+        (
+            &format!("@id(\"test.2\") {PERMIT}; {PERMIT};"),
+            "another policy has this id",
+        ),
+        (
+            "@record(\"strict\") forbid (principal, action, resource);",
+            "no effect on a forbid",
+        ),
     ];
     for (text, expected) in table {
         let error = set(text).unwrap_err().to_string();
@@ -80,7 +125,10 @@ fn files_and_node_rules() {
     assert!(matches!(file("a.cedar", b"\xff"), Err(PolicyError::Unreadable { .. })));
     let long = vec![b' '; guard::MAX_TEXT + 1];
     assert!(matches!(file("a.cedar", &long), Err(PolicyError::Unreadable { .. })));
-    assert!(matches!(PolicySet::parse(1, &[], b"rules"), Err(PolicyError::NodeRules(_))));
+    assert!(matches!(
+        PolicySet::parse(1, &[], b"rules"),
+        Err(PolicyError::NodeRules(_))
+    ));
 }
 
 #[test]

@@ -9,7 +9,10 @@ fn shown(show: Show, input: &str) -> String {
     Filter::new(show).push(input.as_bytes(), &mut whole);
     // The same in single bytes: cuts make no difference.
     let (mut filter, mut pieces) = (Filter::new(show), String::new());
-    input.as_bytes().chunks(1).for_each(|byte| filter.push(byte, &mut pieces));
+    input
+        .as_bytes()
+        .chunks(1)
+        .for_each(|byte| filter.push(byte, &mut pieces));
     assert_eq!(whole, pieces);
     whole
 }
@@ -77,7 +80,11 @@ fn what_reaches_beyond_the_screen_is_left_out() {
         "\x1b[99999999999b",
         "\x1b[10000b",
     ] {
-        assert_eq!(shown(Show::Terminal, &format!("a{input}b")).replace("\x1b\\", ""), "ab", "{input:?}");
+        assert_eq!(
+            shown(Show::Terminal, &format!("a{input}b")).replace("\x1b\\", ""),
+            "ab",
+            "{input:?}"
+        );
         let plain = shown(Show::Plain, &format!("a{input}b"));
         assert!(!plain.chars().any(char::is_control), "{plain:?}");
     }

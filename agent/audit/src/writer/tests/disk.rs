@@ -20,7 +20,13 @@ fn b022_a_missing_disk_refuses_under_strict_and_says_why() {
     let error = Recording::create(&dir.path().join("gone"), &header(Level::Strict, None)).unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, RecordError::Refused { .. }));
-    for part in ["No such file or directory", "gone", "strict", "no session starts", "break-glass"] {
+    for part in [
+        "No such file or directory",
+        "gone",
+        "strict",
+        "no session starts",
+        "break-glass",
+    ] {
         assert!(text.contains(part), "{text}");
     }
 }
@@ -46,7 +52,10 @@ fn b022_a_missing_disk_is_bridged_by_memory_under_required() {
     let events = events(&place.join(NAME));
     assert_eq!(output(&events, Stream::Stdout), b"beforeafter");
     let gap = gaps(&events);
-    assert_eq!((gap.len(), gap[0].lost_entries, gap[0].from_us, gap[0].until_us), (1, 0, 0, 3000));
+    assert_eq!(
+        (gap.len(), gap[0].lost_entries, gap[0].from_us, gap[0].until_us),
+        (1, 0, 0, 3000)
+    );
 }
 
 #[test]
@@ -83,7 +92,11 @@ fn b022_a_full_disk_by_file_size_limit() {
         let dir = tempfile::tempdir().unwrap();
         // Only the soft limit, so that the other half can lift it; the signal is ignored, so that writing fails.
         let script = "trap '' 25; ulimit -S -f 128; exec \"$0\" \"$@\"";
-        run_half(Command::new("sh").args(["-c", script]), &format!("limit_{half}"), dir.path());
+        run_half(
+            Command::new("sh").args(["-c", script]),
+            &format!("limit_{half}"),
+            dir.path(),
+        );
     }
 }
 
@@ -95,7 +108,11 @@ fn b022_a_full_disk_by_a_small_file_system() {
     }
     let dir = tempfile::tempdir().unwrap();
     let script = format!("mount -t tmpfs -o size=256k none \"${DIR}\" && exec \"$0\" \"$@\"");
-    run_half(Command::new("unshare").args(["-m", "sh", "-c", &script]), "small_file_system", dir.path());
+    run_half(
+        Command::new("unshare").args(["-m", "sh", "-c", &script]),
+        "small_file_system",
+        dir.path(),
+    );
 }
 
 /// Runs one of the ignored tests below under a command that ends in `exec "$0" "$@"`.
@@ -104,7 +121,9 @@ fn run_half(command: &mut Command, half: &str, dir: &Path) {
     let command = command.arg(std::env::current_exe().unwrap());
     let command = command.args([&name, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
     let done = command.env(DIR, dir).process_group(0).output().unwrap();
-    let text = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    let text = [done.stdout, done.stderr]
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .concat();
     assert!(done.status.success() && text.contains("1 passed"), "{half}: {text}");
 }
 
@@ -142,11 +161,17 @@ fn limit_strict() {
     let (written, error) = fill(&mut recording);
     assert!(matches!(error, RecordError::Broken { .. }));
     let text = error.to_string();
-    assert!(text.contains("File too large") && text.contains("the session ends"), "{text}");
+    assert!(
+        text.contains("File too large") && text.contains("the session ends"),
+        "{text}"
+    );
     assert!(text.contains("break-glass"), "{text}");
     // It stays broken, even when there is room again: what went on unrecorded cannot be made up for.
     lift_limit();
-    assert!(matches!(recording.output(at(1), Stream::Stdout, b"x"), Err(RecordError::Broken { .. })));
+    assert!(matches!(
+        recording.output(at(1), Stream::Stdout, b"x"),
+        Err(RecordError::Broken { .. })
+    ));
     assert!(matches!(recording.sync(at(1)), Err(RecordError::Broken { .. })));
     assert!(matches!(recording.end(at(1), &ok()), Err(RecordError::Broken { .. })));
     let events = events(&dir().join(NAME));
@@ -186,7 +211,9 @@ fn limit_required_long() {
     let mut recording = Recording::create(&dir(), &header(Level::Required, Some((80, 24)))).unwrap();
     let total = 3 * RING / 1000;
     for n in 0..total as u64 {
-        recording.output(at(n), Stream::Stdout, format!("{n:0999}\n").as_bytes()).unwrap();
+        recording
+            .output(at(n), Stream::Stdout, format!("{n:0999}\n").as_bytes())
+            .unwrap();
     }
     lift_limit();
     assert_eq!(recording.end(at(60_000), &ok()).unwrap(), Outcome::Gaps);
@@ -195,7 +222,10 @@ fn limit_required_long() {
     let kept = output(&events, Stream::Stdout).len() / 1000;
     assert_eq!(kept as u64 + gaps[0].lost_entries, total as u64);
     // The newest lines survive, and the loss is stated before them.
-    let place = events.iter().position(|timed| matches!(timed.event, Event::Gap(_))).unwrap();
+    let place = events
+        .iter()
+        .position(|timed| matches!(timed.event, Event::Gap(_)))
+        .unwrap();
     let after = output(&events[place..], Stream::Stdout);
     assert!(after.len() > RING / 2 && after.ends_with(format!("{:0999}\n", total - 1).as_bytes()));
     assert!(events.iter().any(|timed| timed.event == Event::End(ok())));
@@ -208,7 +238,11 @@ fn limit_from_the_start() {
     setrlimit(Resource::RLIMIT_FSIZE, 10, hard).unwrap();
     let error = Recording::create(&dir(), &header(Level::Strict, None)).unwrap_err();
     assert!(matches!(&error, RecordError::Refused { .. }), "{error}");
-    assert_eq!(std::fs::read_dir(dir()).unwrap().count(), 0, "nothing that looks like a recording is left");
+    assert_eq!(
+        std::fs::read_dir(dir()).unwrap().count(),
+        0,
+        "nothing that looks like a recording is left"
+    );
 }
 
 #[test]
@@ -236,7 +270,10 @@ fn small_file_system() {
     // From the start: strict refuses, required begins in memory.
     let mut other = header(Level::Strict, None);
     other.session.session = crate::SessionId([1; 16]);
-    assert!(matches!(Recording::create(&dir(), &other), Err(RecordError::Refused { .. })));
+    assert!(matches!(
+        Recording::create(&dir(), &other),
+        Err(RecordError::Refused { .. })
+    ));
     other.session.level = Level::Required;
     let mut second = Recording::create(&dir(), &other).unwrap();
     assert!(second.header().held_in_memory.is_some());
