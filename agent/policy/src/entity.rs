@@ -5,6 +5,7 @@
 //!
 //! Never: parsing text that holds a name; identifiers are built from parts, so no name can end its quotes.
 
+use std::collections::BTreeSet;
 use std::str::FromStr as _;
 use std::sync::LazyLock;
 
@@ -49,9 +50,10 @@ impl Case {
     pub(crate) fn new(question: &Question<'_>, facts: &NodeFacts) -> Result<Self, String> {
         let types = TYPES.as_ref().map_err(Clone::clone)?;
         let home = &question.principal.cluster;
-        let kind = match question.principal.role {
-            Role::BreakGlass(_) => &types.break_glass,
-            _ => &types.user,
+        // Emergency accounts are in no group, whatever their certificate says.
+        let (kind, groups) = match question.principal.role {
+            Role::BreakGlass(_) => (&types.break_glass, BTreeSet::new()),
+            _ => (&types.user, question.groups.iter().collect::<BTreeSet<_>>()),
         };
         let principal = within(kind, home, question.principal.role.name());
         let resource = within(&types.node, question.cluster, question.node.as_str());
@@ -66,7 +68,6 @@ impl Case {
                 ("name".to_owned(), Value::new_string(name.to_owned())),
             ]
         };
-        let groups: std::collections::BTreeSet<_> = question.groups.iter().collect();
         let parents: Vec<_> = groups
             .iter()
             .map(|group| within(&types.group, home, group.as_str()))
@@ -99,7 +100,7 @@ impl Case {
         for (group, parent) in groups.iter().zip(parents) {
             entities.push(Entity::new_with_tags(parent, named(home, group.as_str()), [], []).map_err(|e| text(&e))?);
         }
-        let clusters = std::collections::BTreeSet::from([home, question.cluster]);
+        let clusters = BTreeSet::from([home, question.cluster]);
         entities.extend(
             clusters
                 .into_iter()

@@ -15,11 +15,13 @@ fn frames(bytes: &[u8], show: Show) -> Vec<Frame> {
 }
 
 fn notes(frames: &[Frame]) -> Vec<&str> {
-    let note = |frame: &'_ Frame| match &frame.part {
-        Part::Note(text) => Some(text.as_str()),
-        Part::Output(..) => None,
-    };
-    frames.iter().filter_map(note).collect()
+    let mut notes = Vec::new();
+    for frame in frames {
+        if let Part::Note(text) = &frame.part {
+            notes.push(text.as_str());
+        }
+    }
+    notes
 }
 
 #[test]

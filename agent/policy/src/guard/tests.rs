@@ -45,7 +45,7 @@ fn what_is_just_within_the_bounds_does_not_end_the_process() {
         ),
         format!(
             "permit (principal, action, resource) when {{ {}true }};",
-            "if context.grant then true else ".repeat(1000)
+            "if context.grant then true else ".repeat(500)
         ),
         format!(
             "permit (principal, action, resource) when {{ {}true }};",
