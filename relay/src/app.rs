@@ -1,0 +1,131 @@
+//! Wires a relay together, and takes it down in order. The only file that knows every part.
+//!
+//! ```text
+//! Config ─> material (identity, bundle) ─> Relay ─> admin socket ─> UDP socket ─> `ready(address)`
+//!                                                       └ follow changes     └ listen ─> admit ─> client │ control
+//! stop ─> draining: readiness off, nothing new, DRAIN to agents ─> streams end, or `drain` is over ─> closed with a code
+//! ```
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use noderelay_pki::tls::Leg;
+use noderelay_proto::{Code, version};
+use quinn::Endpoint;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::info;
+
+use crate::admin::Admin;
+use crate::admit;
+use crate::attached::Registry;
+use crate::config::Config;
+use crate::listen;
+use crate::material::{self, Material};
+use crate::metrics::Metrics;
+use crate::state::{Health, Relay, Stop, now};
+use crate::wire::wire;
+
+/// For the last packets to leave after everything is closed; a peer that misses them runs into its idle limit.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The part of readiness that goes first when the relay stops.
+const DRAINING: &str = "draining";
+
+/// Runs a relay until `stop`, then drains it. `ready` is called once with the address that it listens on.
+pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: CancellationToken) -> anyhow::Result<()> {
+    let (material, start) = Material::open(&config, now()).await?;
+    let identity = start.party.credentials.get().identity().to_string();
+    let relay = Arc::new(Relay {
+        name: start.name,
+        timing: config.timing.clone(),
+        party: start.party,
+        map: start.map,
+        trust_changes: Default::default(),
+        registry: Registry::new(),
+        metrics: Metrics::new(),
+        health: Health::new(&["listener", material::IDENTITY, material::BUNDLE, DRAINING]),
+        stop: Stop::default(),
+        streams: TaskTracker::new(),
+    });
+    material.tell(&relay, now());
+    let admin = config.admin.as_deref().map(Admin::bind).transpose()?;
+    let endpoint = listen_on(&relay, config.listen)?;
+    let address = endpoint.local_addr().context("the UDP socket has no address")?;
+
+    let mut helpers = JoinSet::new();
+    helpers.spawn(follow(relay.clone(), material));
+    if let Some(admin) = admin {
+        let serving = admin.serve(relay.clone(), relay.stop.hard.clone());
+        helpers.spawn(async move {
+            if let Err(cause) = serving.await {
+                tracing::error!(%cause, "the admin socket failed");
+            }
+        });
+    }
+    let mut serving = tokio::spawn(listen::serve(relay.clone(), endpoint.clone()));
+    info!(%address, %identity, software = crate::software(), "relay ready");
+    ready(address);
+
+    tokio::select! {
+        () = stop.cancelled() => {}
+        ended = &mut serving => {
+            ended.context("the listener failed")?;
+            anyhow::bail!("the UDP socket {address} ended by itself");
+        }
+    }
+    drain(&relay, &endpoint, &mut serving).await;
+    helpers.shutdown().await;
+    Ok(())
+}
+
+async fn drain(relay: &Relay, endpoint: &Endpoint, serving: &mut tokio::task::JoinHandle<()>) {
+    let bound = relay.timing.drain.duration();
+    info!(
+        seconds = bound.as_secs_f64(),
+        streams = relay.streams.len(),
+        "stopping: open streams may end by themselves"
+    );
+    relay.metrics.draining.set(1);
+    relay
+        .health
+        .set(DRAINING, Some("the relay was asked to stop".to_owned()));
+    relay.streams.close();
+    relay.stop.soft.cancel();
+    let left = match timeout(bound, &mut *serving).await {
+        Ok(_) => 0,
+        Err(_) => relay.streams.len(),
+    };
+    relay.stop.hard.cancel();
+    if left > 0 {
+        info!(streams = left, "stopping: the streams that are left are cut");
+        // Each task ends at that word.
+        let _ = timeout(FAREWELL, serving).await;
+    }
+    endpoint.close(wire(Code::RelayDraining), b"");
+    if timeout(FAREWELL, endpoint.wait_idle()).await.is_err() {
+        tracing::debug!("some peers did not hear the end");
+    }
+    info!("stopped");
+}
+
+fn listen_on(relay: &Relay, address: SocketAddr) -> anyhow::Result<Endpoint> {
+    let socket = UdpSocket::bind(address).with_context(|| format!("can't listen on UDP {address}"))?;
+    let tls = relay.party.server(admit::ROLES, Leg::Outer, version::OUTER)?;
+    Ok(noderelay_link::server_endpoint(socket, tls)?)
+}
+
+async fn follow(relay: Arc<Relay>, mut material: Material) {
+    let mut ticks = tokio::time::interval(relay.timing.reread.duration());
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick is now, and everything was read a moment ago.
+    ticks.tick().await;
+    loop {
+        ticks.tick().await;
+        material.check(&relay, now()).await;
+    }
+}

@@ -1,0 +1,111 @@
+//! The command line of `noderelay-relay`: parses, sets up the log, runs [`crate::app::run`], turns signals into a stop.
+//!
+//! Exit codes: 0 stopped in order, 1 failed, 2 wrong usage (by `clap`).
+//!
+//! Never: decides anything else.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::Config;
+
+/// The relay of NodeRelay: carries bytes between clients and agents, and decides nothing about sessions.
+#[derive(Debug, Parser)]
+#[command(name = "noderelay-relay", version = crate::version_text(), max_term_width = 100)]
+pub struct Args {
+    /// Configuration file (YAML).
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/noderelay/relay.yaml",
+        global = true
+    )]
+    pub config: PathBuf,
+    /// Form of the log on stderr.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, global = true)]
+    pub log_format: LogFormat,
+    /// What to log: a level, or a filter such as `info,noderelay_relay=debug`.
+    #[arg(long, value_name = "FILTER", default_value = "info", global = true)]
+    pub log: String,
+    /// What to do; without it, the relay runs.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do instead of running.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub enum Command {
+    /// Reads the configuration, prints what is in effect, and ends.
+    CheckConfig,
+}
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Runs what the arguments ask for.
+pub fn execute(args: &Args) -> ExitCode {
+    let done = match args.command {
+        Some(Command::CheckConfig) => check_config(args),
+        None => run(args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Stderr may be closed; there is no other place to say so.
+            let _ = writeln!(std::io::stderr(), "noderelay-relay: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check_config(args: &Args) -> anyhow::Result<()> {
+    let text = serde_saphyr::to_string(&Config::load(&args.config)?)?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
+    let config = Config::load(&args.config)?;
+    set_up_log(args)?;
+    tracing::info!(config = %serde_json::to_string(&config)?, "effective configuration");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stop = CancellationToken::new();
+        let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let asked = stop.clone();
+        let signals = tokio::spawn(async move {
+            tokio::select! {
+                _ = term.recv() => tracing::info!("SIGTERM"),
+                _ = interrupt.recv() => tracing::info!("SIGINT"),
+            }
+            asked.cancel();
+        });
+        let done = crate::app::run(config, |_| (), stop).await;
+        signals.abort();
+        done
+    })
+}
+
+fn set_up_log(args: &Args) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&args.log)?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    let done = match args.log_format {
+        LogFormat::Text => log.with_ansi(false).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+    done.map_err(|cause| anyhow::anyhow!("can't set up the log: {cause}"))
+}

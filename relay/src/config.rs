@@ -1,0 +1,180 @@
+//! The relay's configuration file.
+//!
+//! YAML, unknown keys refused, paths relative to the file's own folder. Everything has a bound, and every number with a
+//! default says its reason. What the fleet is (clusters, authorities, routes) is *not* here: it comes signed, from the
+//! bundle.
+//!
+//! Never: reads keys or certificates, opens sockets, or changes after the start.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use noderelay_pki::files::{self, FileError};
+use noderelay_pki::text::{Period, escape};
+use serde::{Deserialize, Serialize};
+
+/// A configuration is a few lines; more than this is another file.
+const MAX_FILE: usize = 64 * 1024;
+
+/// Longest time that a conflict of two agents may stay undecided: someone waits for the node.
+pub const MAX_PROBE: Period = Period::from_secs(1);
+
+/// What the configuration file says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// UDP address to listen on.
+    pub listen: SocketAddr,
+    /// Who the relay is.
+    pub identity: IdentityFiles,
+    /// The publication of the signed bundle.
+    pub bundle: PathBuf,
+    /// Root document of the bundle, to pin it; if left out, the first one that is seen is pinned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
+    /// What must survive a restart: pinned root, version floors, last good bundle.
+    pub state: PathBuf,
+    /// Unix socket for health, readiness and metrics; none if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin: Option<PathBuf>,
+    /// Bounds in time.
+    #[serde(default)]
+    pub timing: Timing,
+}
+
+/// Certificate chain and private key, PEM.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdentityFiles {
+    /// Chain, own certificate first.
+    pub certificate: PathBuf,
+    /// Private key, mode 0600.
+    pub key: PathBuf,
+}
+
+/// Bounds in time; each has a default.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timing {
+    /// For a handshake: three round trips of the slowest path (satellite, 700 ms) with repeats.
+    pub handshake: Period,
+    /// For a stream's route header or an agent's registration: it travels in the first flight, so this only bounds a
+    /// peer that opens a stream and says nothing.
+    pub header: Period,
+    /// For an agent to take one more stream.
+    pub open: Period,
+    /// For an incumbent to prove that it lives when another agent claims its node; at most 1 s.
+    pub probe: Period,
+    /// Between two probes while a newcomer waits.
+    pub probe_again: Period,
+    /// How often identity and bundle are looked at for a change.
+    pub reread: Period,
+    /// How long open streams may go on after a request to stop.
+    pub drain: Period,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            handshake: Period::from_secs(10),
+            header: Period::from_secs(10),
+            open: Period::from_secs(5),
+            probe: Period::from_secs(1),
+            probe_again: Period::from_secs(5),
+            reread: Period::from_secs(10),
+            drain: Period::from_secs(30),
+        }
+    }
+}
+
+/// Why a configuration was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file can't be read.
+    #[error("{0}; give the relay's configuration with --config FILE")]
+    Read(#[from] FileError),
+    /// It is not what it should be.
+    #[error("{}: {seen}; see `noderelay-relay --help` for the keys", path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// What was seen, escaped.
+        seen: String,
+    },
+    /// A value is outside its bounds.
+    #[error("{}: timing.{key} is {seen}, it has to be from {least} to {most}", path.display())]
+    OutOfBounds {
+        /// Which file.
+        path: PathBuf,
+        /// Which key.
+        key: &'static str,
+        /// What it says.
+        seen: Period,
+        /// The least.
+        least: Period,
+        /// The most.
+        most: Period,
+    },
+}
+
+impl Config {
+    /// Reads and checks a file.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::parse(&files::read_bounded(path, MAX_FILE)?, path)
+    }
+
+    /// Checks the text of a file; `path` is where it came from.
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, ConfigError> {
+        let malformed = |seen: String| ConfigError::Malformed {
+            path: path.to_owned(),
+            seen: escape(&seen, 400),
+        };
+        let text = std::str::from_utf8(bytes).map_err(|e| malformed(e.to_string()))?;
+        let mut config: Self = serde_saphyr::from_str(text).map_err(|e| malformed(e.to_string()))?;
+        config.timing.check(path)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        for file in [
+            &mut config.identity.certificate,
+            &mut config.identity.key,
+            &mut config.bundle,
+            &mut config.state,
+        ]
+        .into_iter()
+        .chain(config.admin.as_mut())
+        .chain(config.root.as_mut())
+        {
+            *file = folder.join(&*file);
+        }
+        Ok(config)
+    }
+}
+
+impl Timing {
+    fn check(&self, path: &Path) -> Result<(), ConfigError> {
+        const SHORTEST: Period = Period::from_millis(50);
+        const MINUTE: Period = Period::from_secs(60);
+        for (key, seen, least, most) in [
+            ("handshake", self.handshake, SHORTEST, MINUTE),
+            ("header", self.header, SHORTEST, MINUTE),
+            ("open", self.open, SHORTEST, MINUTE),
+            ("probe", self.probe, SHORTEST, MAX_PROBE),
+            ("probe_again", self.probe_again, SHORTEST, MINUTE),
+            ("reread", self.reread, SHORTEST, Period::from_secs(600)),
+            ("drain", self.drain, Period::from_secs(0), Period::from_secs(3600)),
+        ] {
+            if !(least..=most).contains(&seen) {
+                return Err(ConfigError::OutOfBounds {
+                    path: path.to_owned(),
+                    key,
+                    seen,
+                    least,
+                    most,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! What the relay counts: one struct, prefix `noderelay_relay_`, described in `docs/metrics.md`.
+//!
+//! Labels come from closed sets only (codes, roles, directions, outcomes): nothing that a peer chooses becomes a label,
+//! so that no peer can make series. Names of nodes and people are in the log and on the admin socket.
+//!
+//! Never: counts by guess. Gauges of what a registry knows are set from it when somebody asks.
+
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+
+use noderelay_pki::RoleKind;
+use noderelay_proto::Code;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, prometheus_text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+/// What the text of `/metrics` is.
+pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
+
+/// A label with the name of a code.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByCode {
+    code: &'static str,
+}
+
+impl From<Code> for ByCode {
+    fn from(code: Code) -> Self {
+        // All numbers that this build does not know share one name.
+        Self { code: code.name() }
+    }
+}
+
+/// A label with a role.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByRole {
+    role: &'static str,
+}
+
+impl From<RoleKind> for ByRole {
+    fn from(role: RoleKind) -> Self {
+        Self { role: role.as_str() }
+    }
+}
+
+/// Which way bytes went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// From the client towards the node.
+    ToNode,
+    /// From the node towards the client.
+    ToClient,
+}
+
+impl EncodeLabelValue for Way {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        EncodeLabelValue::encode(&if *self == Self::ToNode { "to_node" } else { "to_client" }, encoder)
+    }
+}
+
+/// A label with a direction.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByWay {
+    way: Way,
+}
+
+/// How a conflict of two agents about one node went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The incumbent lives; the newcomer waits.
+    Parked,
+    /// The incumbent did not answer and was replaced.
+    Replaced,
+}
+
+impl EncodeLabelValue for Verdict {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        EncodeLabelValue::encode(&if *self == Self::Parked { "parked" } else { "replaced" }, encoder)
+    }
+}
+
+/// A label with a verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByVerdict {
+    verdict: Verdict,
+}
+
+/// What is re-read while the relay runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Material {
+    /// Certificate and key.
+    Identity,
+    /// The signed bundle.
+    Bundle,
+}
+
+impl EncodeLabelValue for Material {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        EncodeLabelValue::encode(&if *self == Self::Identity { "identity" } else { "bundle" }, encoder)
+    }
+}
+
+/// A label with the material.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByMaterial {
+    material: Material,
+}
+
+/// Everything that the relay counts.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Connections that are open now, by role.
+    pub connections: Family<ByRole, Gauge>,
+    /// Connections that were admitted, by role.
+    pub admitted: Family<ByRole, Counter>,
+    /// Connections that ended before they were admitted, by code.
+    pub refused: Family<ByCode, Counter>,
+    /// Streams that are spliced now.
+    pub streams_open: Gauge,
+    /// Streams that were spliced.
+    pub streams_routed: Counter,
+    /// Streams that were refused, by code.
+    pub streams_refused: Family<ByCode, Counter>,
+    to_node: Counter,
+    to_client: Counter,
+    /// Nodes with an agent.
+    pub agents_attached: Gauge,
+    /// Agents that wait because another one holds their node.
+    pub agents_parked: Gauge,
+    /// Registrations that met another instance, by verdict.
+    pub conflicts: Family<ByVerdict, Counter>,
+    /// Changes of identity or bundle taken over.
+    pub reloads: Family<ByMaterial, Counter>,
+    /// Changes that could not be taken over (each look that fails counts).
+    pub reload_failures: Family<ByMaterial, Counter>,
+    /// Version of the policy signers' document of the bundle in force.
+    pub bundle_version: Gauge,
+    /// When the bundle's freshness proof ends.
+    pub bundle_fresh_until: Gauge,
+    /// When the relay's own certificate ends.
+    pub certificate_not_after: Gauge,
+    /// 1 from the first announcement to stop.
+    pub draining: Gauge,
+}
+
+impl Metrics {
+    /// Registers everything.
+    pub fn new() -> Self {
+        let bytes = Family::<ByWay, Counter>::default();
+        let mut metrics = Self {
+            registry: Registry::with_prefix("noderelay_relay"),
+            connections: Family::default(),
+            admitted: Family::default(),
+            refused: Family::default(),
+            streams_open: Gauge::default(),
+            streams_routed: Counter::default(),
+            streams_refused: Family::default(),
+            to_node: bytes.get_or_create_owned(&ByWay { way: Way::ToNode }),
+            to_client: bytes.get_or_create_owned(&ByWay { way: Way::ToClient }),
+            agents_attached: Gauge::default(),
+            agents_parked: Gauge::default(),
+            conflicts: Family::default(),
+            reloads: Family::default(),
+            reload_failures: Family::default(),
+            bundle_version: Gauge::default(),
+            bundle_fresh_until: Gauge::default(),
+            certificate_not_after: Gauge::default(),
+            draining: Gauge::default(),
+        };
+        metrics.open_series();
+        let registry = &mut metrics.registry;
+        registry.register(
+            "build",
+            "The running build",
+            Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", crate::COMMIT)]),
+        );
+        registry.register(
+            "connections",
+            "Open connections by role of the peer",
+            metrics.connections.clone(),
+        );
+        registry.register(
+            "connections_admitted",
+            "Connections admitted by role",
+            metrics.admitted.clone(),
+        );
+        registry.register(
+            "connections_refused",
+            "Connections refused by code",
+            metrics.refused.clone(),
+        );
+        registry.register(
+            "streams_open",
+            "Streams that are spliced now",
+            metrics.streams_open.clone(),
+        );
+        registry.register(
+            "streams_routed",
+            "Streams that were spliced",
+            metrics.streams_routed.clone(),
+        );
+        registry.register(
+            "streams_refused",
+            "Streams that were refused by code",
+            metrics.streams_refused.clone(),
+        );
+        registry.register("spliced_bytes", "Bytes handed on by direction", bytes);
+        registry.register(
+            "agents_attached",
+            "Nodes with an attached agent",
+            metrics.agents_attached.clone(),
+        );
+        registry.register(
+            "agents_parked",
+            "Agents waiting behind a live incumbent",
+            metrics.agents_parked.clone(),
+        );
+        registry.register(
+            "agent_conflicts",
+            "Registrations against another instance",
+            metrics.conflicts.clone(),
+        );
+        registry.register("reloads", "Changed files taken over", metrics.reloads.clone());
+        registry.register(
+            "reload_failures",
+            "Looks at changed files that failed",
+            metrics.reload_failures.clone(),
+        );
+        registry.register(
+            "bundle_version",
+            "Version of the policy in force",
+            metrics.bundle_version.clone(),
+        );
+        registry.register(
+            "bundle_fresh_until_timestamp_seconds",
+            "End of the bundle's freshness proof",
+            metrics.bundle_fresh_until.clone(),
+        );
+        registry.register(
+            "certificate_not_after_timestamp_seconds",
+            "End of the relay's own certificate",
+            metrics.certificate_not_after.clone(),
+        );
+        registry.register(
+            "draining",
+            "1 once the relay was asked to stop",
+            metrics.draining.clone(),
+        );
+        metrics
+    }
+
+    /// Makes the series of the small label sets, so that a rate over them starts at 0 and not at the first event.
+    fn open_series(&self) {
+        for role in [RoleKind::Node, RoleKind::User, RoleKind::BreakGlass] {
+            self.connections.get_or_create(&role.into()).set(0);
+            self.admitted.get_or_create(&role.into()).inc_by(0);
+        }
+        for verdict in [Verdict::Parked, Verdict::Replaced] {
+            self.conflicts.get_or_create(&ByVerdict { verdict }).inc_by(0);
+        }
+        for material in [Material::Identity, Material::Bundle] {
+            self.reloads.get_or_create(&ByMaterial { material }).inc_by(0);
+            self.reload_failures.get_or_create(&ByMaterial { material }).inc_by(0);
+        }
+    }
+
+    /// The counter of one direction's bytes.
+    pub fn bytes(&self, way: Way) -> Counter<u64, AtomicU64> {
+        match way {
+            Way::ToNode => self.to_node.clone(),
+            Way::ToClient => self.to_client.clone(),
+        }
+    }
+
+    /// Counts a conflict.
+    pub fn conflict(&self, verdict: Verdict) {
+        self.conflicts.get_or_create(&ByVerdict { verdict }).inc();
+    }
+
+    /// Counts a look at files that had changed.
+    pub fn reloaded(&self, material: Material, good: bool) {
+        let family = if good { &self.reloads } else { &self.reload_failures };
+        family.get_or_create(&ByMaterial { material }).inc();
+    }
+
+    /// The text of `/metrics`.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        match prometheus_text::encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            // Writing to a string does not fail.
+            Err(fmt::Error) => String::new(),
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Raises a gauge for as long as it lives.
+#[derive(Debug)]
+pub struct Held(Gauge);
+
+impl Held {
+    /// Raises `gauge` by one until dropped.
+    pub fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests;

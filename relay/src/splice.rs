@@ -1,0 +1,272 @@
+//! Copies bytes between two QUIC streams, and nothing else.
+//!
+//! ```text
+//!   peer A  ── recv ──>  pump  ── send ──>  peer B        (each direction by itself)
+//!
+//!   A finishes its half      → finish B's half, wait until B has everything
+//!   A resets its half (code) → reset B's half with that code
+//!   B stops reading (code)   → stop reading from A with that code
+//!   a connection is lost     → the other side is told with the code for a lost path
+//! ```
+//!
+//! Back-pressure is the streams' own flow control: a direction reads again only when its sink took everything that was
+//! read, so a sink that stalls holds at most one batch here, and the source stops at its window. The two directions
+//! never wait for each other. Chunks are handed on as they were received, without a copy.
+//!
+//! Never: reads a meaning into the bytes, times a stream out, or ends a half *cleanly* that its sender did not finish
+//! (dropping a half-copied stream resets it, so that a cut can't be taken for an end).
+
+use bytes::Bytes;
+use quinn::{ReadError, RecvStream, ResetError, SendStream, StoppedError, VarInt, WriteError};
+
+/// Chunks handed on at once. A chunk is what one packet carried (about 1.4 kB on an ordinary path), so a batch is
+/// about 45 kB: enough to amortise a wake-up, little enough to hold for every stalled stream.
+const BATCH: usize = 32;
+
+/// The codes that a splice says by itself; all other codes it passes on as they came.
+#[derive(Debug, Clone, Copy)]
+pub struct Codes {
+    /// The other side's connection is gone.
+    pub lost: VarInt,
+    /// The splice was dropped before its end: the relay is going.
+    pub aborted: VarInt,
+}
+
+/// Why one direction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The source finished and the sink has every byte.
+    Finished,
+    /// The source reset the stream with this code.
+    Reset(VarInt),
+    /// The sink stopped reading with this code.
+    Stopped(VarInt),
+    /// The source's connection is gone.
+    SourceLost,
+    /// The sink's connection is gone.
+    SinkLost,
+}
+
+/// What one direction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// Bytes handed to the sink.
+    pub bytes: u64,
+    /// Why it ended.
+    pub end: End,
+}
+
+/// The receiving half of a stream; dropped before its end, it tells the peer to stop with a code.
+#[derive(Debug)]
+pub struct Source {
+    stream: RecvStream,
+    on_drop: Option<VarInt>,
+}
+
+impl Source {
+    /// Wraps a half; `aborted` is said when it is dropped unfinished.
+    pub fn new(stream: RecvStream, aborted: VarInt) -> Self {
+        Self {
+            stream,
+            on_drop: Some(aborted),
+        }
+    }
+
+    /// The stream itself, for reading what precedes the splice.
+    pub fn stream(&mut self) -> &mut RecvStream {
+        &mut self.stream
+    }
+
+    /// Tells the peer to stop sending.
+    pub fn stop(&mut self, code: VarInt) {
+        self.on_drop = None;
+        // An error means that the half has ended already: nothing is left to stop.
+        let _ = self.stream.stop(code);
+    }
+
+    fn ended(&mut self) {
+        self.on_drop = None;
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Some(code) = self.on_drop {
+            self.stop(code);
+        }
+    }
+}
+
+/// The sending half of a stream; dropped before its end, it is reset with a code instead of quinn's implicit finish.
+#[derive(Debug)]
+pub struct Sink {
+    stream: SendStream,
+    on_drop: Option<VarInt>,
+}
+
+impl Sink {
+    /// Wraps a half; `aborted` is said when it is dropped unfinished.
+    pub fn new(stream: SendStream, aborted: VarInt) -> Self {
+        Self {
+            stream,
+            on_drop: Some(aborted),
+        }
+    }
+
+    /// The stream itself, for writing what precedes the splice.
+    pub fn stream(&mut self) -> &mut SendStream {
+        &mut self.stream
+    }
+
+    /// Abandons the half.
+    pub fn reset(&mut self, code: VarInt) {
+        self.on_drop = None;
+        // An error means that the half has ended already.
+        let _ = self.stream.reset(code);
+    }
+
+    /// Ends the half cleanly.
+    pub fn finish(&mut self) {
+        self.on_drop = None;
+        // An error means that the half has ended already.
+        let _ = self.stream.finish();
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        if let Some(code) = self.on_drop {
+            self.reset(code);
+        }
+    }
+}
+
+/// Both halves of one stream.
+#[derive(Debug)]
+pub struct Ends {
+    /// What the peer sends.
+    pub source: Source,
+    /// What the peer receives.
+    pub sink: Sink,
+}
+
+impl Ends {
+    /// Wraps a bidirectional stream.
+    pub fn new((send, recv): (SendStream, RecvStream), aborted: VarInt) -> Self {
+        Self {
+            source: Source::new(recv, aborted),
+            sink: Sink::new(send, aborted),
+        }
+    }
+
+    /// Refuses the stream in both directions.
+    pub fn refuse(&mut self, code: VarInt) {
+        self.sink.reset(code);
+        self.source.stop(code);
+    }
+}
+
+/// Copies in both directions until both have ended; returns `(near → far, far → near)`.
+///
+/// `first` are bytes that were read from the near side already and go out before anything else. `count` is called with
+/// the direction's bytes as they are handed on.
+pub async fn splice(
+    near: Ends,
+    far: Ends,
+    first: Bytes,
+    codes: Codes,
+    count_out: impl Fn(u64),
+    count_back: impl Fn(u64),
+) -> (Flow, Flow) {
+    // Both directions on one task: measured against a task for each, it is no slower in bulk, quicker for a keystroke
+    // and a third smaller for an idle session.
+    tokio::join!(
+        pump(near.source, far.sink, first, codes, count_out),
+        pump(far.source, near.sink, Bytes::new(), codes, count_back),
+    )
+}
+
+/// One direction.
+pub async fn pump(mut source: Source, mut sink: Sink, first: Bytes, codes: Codes, count: impl Fn(u64)) -> Flow {
+    let mut bytes = 0;
+    let end = copy(&mut source, &mut sink, first, |n| {
+        bytes += n;
+        count(n);
+    })
+    .await;
+    match end {
+        End::Finished => source.ended(),
+        End::Reset(code) => {
+            source.ended();
+            sink.reset(code);
+        }
+        End::SourceLost => sink.reset(codes.lost),
+        End::Stopped(code) => {
+            sink.on_drop = None;
+            source.stop(code);
+        }
+        End::SinkLost => source.stop(codes.lost),
+    }
+    Flow { bytes, end }
+}
+
+async fn copy(source: &mut Source, sink: &mut Sink, first: Bytes, mut count: impl FnMut(u64)) -> End {
+    let stopped = sink.stream.stopped();
+    tokio::pin!(stopped);
+    let mut batch = [const { Bytes::new() }; BATCH];
+    let mut filled = 0;
+    if let (false, [slot, ..]) = (first.is_empty(), &mut batch) {
+        *slot = first;
+        filled = 1;
+    }
+    loop {
+        let mut rest = batch.get_mut(..filled).unwrap_or_default();
+        while !rest.is_empty() {
+            let written = tokio::select! {
+                biased;
+                written = sink.stream.write_chunks(rest) => match written {
+                    Ok(written) => written,
+                    Err(WriteError::Stopped(code)) => return End::Stopped(code),
+                    Err(WriteError::ConnectionLost(_) | WriteError::ClosedStream | WriteError::ZeroRttRejected) => {
+                        return End::SinkLost;
+                    }
+                },
+                // While the sink stalls nobody reads the source: its reset has to be heard all the same.
+                end = cut_off(&mut source.stream) => return end,
+            };
+            count(written.bytes as u64);
+            rest = std::mem::take(&mut rest).get_mut(written.chunks..).unwrap_or_default();
+        }
+        filled = tokio::select! {
+            biased;
+            read = source.stream.read_chunks(&mut batch) => match read {
+                Ok(Some(filled)) => filled,
+                Ok(None) => break,
+                Err(ReadError::Reset(code)) => return End::Reset(code),
+                Err(_) => return End::SourceLost,
+            },
+            stop = &mut stopped => return match stop {
+                Ok(Some(code)) => End::Stopped(code),
+                Ok(None) | Err(_) => End::SinkLost,
+            },
+        };
+    }
+    sink.finish();
+    // The half has ended for the sender; it counts as carried when the receiver has all of it.
+    match stopped.await {
+        Ok(_) => End::Finished,
+        Err(StoppedError::ConnectionLost(_) | StoppedError::ZeroRttRejected) => End::SinkLost,
+    }
+}
+
+/// Resolves when the source is reset or lost, and never when it merely finished.
+async fn cut_off(source: &mut RecvStream) -> End {
+    match source.received_reset().await {
+        Ok(Some(code)) => End::Reset(code),
+        Ok(None) => std::future::pending().await,
+        Err(ResetError::ConnectionLost(_) | ResetError::ZeroRttRejected) => End::SourceLost,
+    }
+}
+
+#[cfg(test)]
+mod tests;
