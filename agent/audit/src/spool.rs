@@ -41,6 +41,8 @@ pub(crate) struct Spool {
     waiting: VecDeque<Vec<u8>>,
     waiting_bytes: usize,
     gap: Option<Gap>,
+    /// The open gap has its entry; what waits has still to follow.
+    gap_stated: bool,
     retry_at: Duration,
     lost_any: bool,
     sync_failed: bool,
@@ -85,6 +87,7 @@ impl Spool {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             gap: None,
+            gap_stated: false,
             retry_at: Duration::ZERO,
             lost_any: false,
             sync_failed: false,
@@ -117,29 +120,29 @@ impl Spool {
         self.retry_at = at.saturating_add(RETRY);
         self.leave_memory(at);
         while let Some(gap) = &mut self.gap {
-            gap.until_us = micros(at);
             // A loss is stated before the lines that survived it, a mere delay after them.
-            let gap_first = gap.lost_entries > 0 || self.waiting.is_empty();
-            let gap_ends = self.waiting.is_empty();
-            let mut gap_line = Vec::new();
-            line::json(&mut gap_line, at, 'g', gap);
-            if gap_first {
-                if self.write(&gap_line).is_err() {
+            if gap.lost_entries > 0 || (self.waiting.is_empty() && !self.gap_stated) {
+                gap.until_us = micros(at);
+                let mut stated = Vec::new();
+                line::json(&mut stated, at, 'g', gap);
+                if self.write(&stated).is_err() {
                     return;
                 }
-                if gap_ends {
-                    self.gap = None;
-                } else if let Some(gap) = &mut self.gap {
+                self.gap_stated = true;
+                if let Some(gap) = &mut self.gap {
                     (gap.lost_entries, gap.lost_bytes, gap.from_us) = (0, 0, micros(at));
                 }
-            } else {
-                let Some(lines) = self.waiting.pop_front() else { return };
-                if self.write(&lines).is_err() {
-                    self.waiting.push_front(lines);
-                    return;
-                }
-                self.waiting_bytes -= lines.len();
             }
+            let Some(lines) = self.waiting.pop_front() else {
+                self.gap = None;
+                self.gap_stated = false;
+                return;
+            };
+            if self.write(&lines).is_err() {
+                self.waiting.push_front(lines);
+                return;
+            }
+            self.waiting_bytes -= lines.len();
         }
     }
 
