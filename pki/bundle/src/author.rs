@@ -22,6 +22,7 @@ use crate::signing::KeyFileError;
 use crate::source::{Directory, Files};
 use crate::verify::{self as steps, Floors, TrustedRoot};
 use crate::{fleet, principals, yaml};
+use jiff::{SignedDuration, Timestamp};
 use noderelay_pki::files::{read_bounded, write_atomic};
 use noderelay_pki::name::TrustDomain;
 use noderelay_pki::text::Period;
@@ -108,6 +109,18 @@ pub enum AuthorError {
         need: u64,
         /// Keys of the role that have not signed.
         missing: Vec<PublicKey>,
+    },
+    /// A document says that it was made later than now: one of the clocks is wrong, and nodes would hold theirs for wrong.
+    #[error(
+        "{role} says that it was issued at {issued}, but it is {now} here: set the clock that is wrong, and sign again"
+    )]
+    Future {
+        /// The role.
+        role: Role,
+        /// What the document says.
+        issued: Timestamp,
+        /// What the clock here says.
+        now: Timestamp,
     },
     /// The files are no longer those that were signed.
     #[error("changed since targets version {version} was signed: {}; sign again", names.join(", "))]
@@ -383,6 +396,15 @@ pub(crate) fn content(directory: &Path) -> Result<Files, AuthorError> {
     Ok(files)
 }
 
+/// That a document was not made in the future, give or take what clocks differ by.
+fn not_future(role: Role, issued: Timestamp, now: Timestamp) -> Result<(), AuthorError> {
+    const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_mins(5);
+    if issued.duration_since(now) > CLOCKS_DIFFER {
+        return Err(AuthorError::Future { role, issued, now });
+    }
+    Ok(())
+}
+
 fn is_content(name: &str) -> bool {
     let policy = name
         .strip_prefix("policies/")
@@ -413,6 +435,3 @@ fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), AuthorError> 
 fn list(keys: &[PublicKey]) -> String {
     keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
-
-#[cfg(test)]
-mod tests;

@@ -18,6 +18,8 @@
 pub mod author;
 pub mod error;
 pub mod fleet;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod key;
 pub mod limits;
 pub mod metadata;

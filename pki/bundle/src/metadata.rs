@@ -555,6 +555,3 @@ fn read_meta(fields: &mut Fields<'_>, name: &str) -> Result<Named, BundleError> 
     meta.done()?;
     Ok(named)
 }
-
-#[cfg(test)]
-mod tests;

@@ -281,6 +281,3 @@ impl fmt::Debug for Publication {
 pub fn build_lower_bound() -> Timestamp {
     Timestamp::from_second(BUILD_LOWER_BOUND_SECONDS).unwrap_or(Timestamp::UNIX_EPOCH)
 }
-
-#[cfg(test)]
-mod tests;

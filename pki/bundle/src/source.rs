@@ -86,6 +86,3 @@ fn too_large(file: &str, max: usize) -> BundleError {
         max: u64::try_from(max).unwrap_or(u64::MAX),
     }
 }
-
-#[cfg(test)]
-mod tests;

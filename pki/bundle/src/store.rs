@@ -239,6 +239,7 @@ impl Store {
     /// [`BundleError::NotPinned`]; [`BundleError::State`] and others when the kept copy is damaged.
     pub async fn last_good(&self, now: Timestamp) -> Result<Option<Publication>, BundleError> {
         self.trust()?;
+        let _lock = self.lock().await?;
         let last = self.read_last_good().await?;
         if let Some(last) = &last {
             tracing::debug!(
@@ -401,12 +402,24 @@ impl Store {
             .map_err(failed)?;
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
-                Ok(()) => return Ok(file),
+                Ok(()) => {
+                    self.sweep();
+                    return Ok(file);
+                }
                 Err(TryLockError::WouldBlock) => tokio::time::sleep(LOCK_PAUSE).await,
                 Err(TryLockError::Error(e)) => return Err(failed(e)),
             }
         }
         Err(self.unusable("another process holds its lock".to_owned()))
+    }
+
+    /// Removes what a process left that was killed in the middle; the caller holds the lock.
+    fn sweep(&self) {
+        for entry in std::fs::read_dir(&self.directory).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(crate::tuf::SCRATCH) {
+                let _ = std::fs::remove_dir_all(entry.path());
+            }
+        }
     }
 
     fn unusable(&self, seen: String) -> BundleError {
@@ -452,6 +465,3 @@ fn other_root(error: BundleError, source: &dyn Source, trust: &Trust) -> BundleE
         _ => error,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -20,6 +20,9 @@ use url::Url;
 
 use crate::limits::{MAX_ROOT, MAX_ROOT_UPDATES, MAX_SNAPSHOT, MAX_TARGETS, MAX_TIMESTAMP};
 
+/// How the temporary directories begin.
+pub(crate) const SCRATCH: &str = "tuf-";
+
 /// Runs `tough` over `files`, starting from the trusted `root`, and returns the content of the named targets.
 /// `scratch` is a directory in which a temporary one can be made.
 ///
@@ -27,7 +30,7 @@ use crate::limits::{MAX_ROOT, MAX_ROOT_UPDATES, MAX_SNAPSHOT, MAX_TARGETS, MAX_T
 /// Whatever `tough` refuses, as one of our own kinds.
 pub(crate) async fn load(root: &[u8], files: &Arc<Files>, scratch: &Path) -> Result<Files, BundleError> {
     let directory = tempfile::Builder::new()
-        .prefix("tuf-")
+        .prefix(SCRATCH)
         .tempdir_in(scratch)
         .map_err(|e| BundleError::State {
             store: scratch.display().to_string(),

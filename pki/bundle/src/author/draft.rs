@@ -6,7 +6,7 @@
 //!
 //! A root N+1 needs the threshold of root N as well as its own, so signers of both may sign it.
 
-use super::{AuthorError, RolesFile, content, read, write};
+use super::{AuthorError, RolesFile, content, not_future, read, write};
 use crate::error::BundleError;
 use crate::key::{KeyId, PublicKey};
 use crate::limits::{MAX_KEYS, MAX_ROOT, MAX_TARGETS};
@@ -68,6 +68,7 @@ pub fn renew(directory: &Path, role: Role, now: Timestamp) -> Result<Draft, Auth
 /// As [`draft`]; [`AuthorError::NotASigner`] when the signature would not count.
 pub fn sign(directory: &Path, key: &SigningKey, role: Role, now: Timestamp) -> Result<Draft, AuthorError> {
     let draft = draft(directory, role, now)?;
+    not_future(role, draft.issued, now)?;
     if !draft.signed_by.contains(key.public()) && !draft.missing.contains(key.public()) {
         return Err(AuthorError::NotASigner {
             role,

@@ -8,7 +8,7 @@
 //! with an empty directory does not go back.
 
 use super::draft::{self, Roots, counting, draft_name, name_all, versions};
-use super::{AuthorError, RolesFile, content, verify_source, write};
+use super::{AuthorError, RolesFile, content, not_future, verify_source, write};
 use crate::error::BundleError;
 use crate::key::KeyId;
 use crate::limits::{MAX_ROOT, MAX_ROOT_UPDATES, MAX_TIMESTAMP};
@@ -57,7 +57,15 @@ pub async fn publish(
         };
         files.insert(target_path(&name, &named.sha256), bytes);
     }
-    let version = targets.common.version;
+    let (version, when) = (targets.common.version, targets.common.expires);
+    if when <= now {
+        return Err(BundleError::Expired {
+            role: Role::Targets,
+            when,
+            at: now,
+        }
+        .into());
+    }
     let targets_file = metadata::assemble(&targets.bytes, &counting(&targets, [authority]));
     let targets_named = named(&targets_file, version);
     files.insert(path_of(Role::Targets, version), targets_file);
@@ -255,6 +263,9 @@ fn sign<T: Document>(
 async fn check(files: &Files, now: Timestamp) -> Result<Publication, AuthorError> {
     let first = files.require(&path_of(Role::Root, 1), MAX_ROOT)?;
     let publication = verify_source(files, &first).await?;
+    for role in [Role::Root, Role::Targets, Role::Snapshot] {
+        not_future(role, publication.issued(role), now)?;
+    }
     // A second, so that a clock with fractions does not make the new documents look future.
     let at = publication.effective_time(now.saturating_add(SignedDuration::from_secs(1)).unwrap_or(now));
     match publication.expired_at(at) {
@@ -280,6 +291,24 @@ fn write_all(out: &Path, files: &Files, keep: &BTreeSet<String>) -> Result<(), A
         let path = format!("metadata/{name}");
         if (name.ends_with(".snapshot.json") || name.ends_with(".targets.json")) && stale(&path) {
             let _ = std::fs::remove_file(out.join(path));
+        }
+    }
+    for name in draft::entries(&out.join("targets"))? {
+        let ours = name
+            .split_once('.')
+            .is_some_and(|(hash, _)| crate::key::bytes::<32>(hash).is_some());
+        let folder = out.join("targets").join(&name);
+        if ours && folder.is_dir() {
+            for file in draft::entries(&folder)? {
+                let path = format!("targets/{name}/{file}");
+                if stale(&path) {
+                    let _ = std::fs::remove_file(out.join(path));
+                }
+            }
+            // Only an empty one goes.
+            let _ = std::fs::remove_dir(folder);
+        } else if ours && stale(&format!("targets/{name}")) {
+            let _ = std::fs::remove_file(folder);
         }
     }
     Ok(())
