@@ -121,10 +121,12 @@ impl Master {
         (acts && byte != libc::_POSIX_VDISABLE).then_some(byte)
     }
 
-    /// Throws away what was typed and not yet read.
+    /// Throws away what was typed and not yet read, on its way (our output queue) and in the terminal's own queue.
     pub fn forget_input(&self) {
-        // On the master the queues are seen from the other side: what we wrote is the output queue here.
         let _ = termios::tcflush(&self.0, termios::FlushArg::TCOFLUSH);
+        if let Ok(slave) = terminal_side(&self.0) {
+            let _ = termios::tcflush(&slave, termios::FlushArg::TCIFLUSH);
+        }
     }
 
     /// The open file, to read and write.

@@ -17,17 +17,29 @@ pub struct Ended {
     pub core_dumped: bool,
 }
 
-/// One child of this process that has ended, if any has; it is gone from the process table then.
-pub fn next() -> Option<(u32, Ended)> {
+/// What [`next`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// This child has ended; it is gone from the process table now.
+    Ended(u32, Ended),
+    /// There are children and none has ended.
+    Busy,
+    /// There is no child.
+    Alone,
+}
+
+/// Looks for a child of this process that has ended.
+pub fn next() -> Next {
     loop {
         let mut status = 0;
         // SAFETY: waitpid writes one int through the pointer, which is valid for the length of the call.
         match Errno::result(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }) {
             Err(Errno::EINTR) => {}
-            Err(_) | Ok(0) => return None,
+            Err(_) => return Next::Alone,
+            Ok(0) => return Next::Busy,
             Ok(pid) => {
                 if let (Ok(pid), Some(ended)) = (u32::try_from(pid), ended(status)) {
-                    return Some((pid, ended));
+                    return Next::Ended(pid, ended);
                 }
             }
         }

@@ -1,0 +1,132 @@
+//! The socket to the agent: frames in, frames out, nothing that waits.
+//!
+//! What is written goes into a buffer first and leaves when the socket takes it; the owner stops producing while
+//! [`Link::is_full`]. A closed or broken socket is `Gone`: the holder goes on without it.
+
+use std::io;
+
+use bytes::{Buf, BytesMut};
+use noderelay_proto::{Frames, FromHolder, ProtocolError, ToHolder};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+
+/// One read: a data frame and its header.
+const READ: usize = 64 * 1024 + 16;
+/// Unsent bytes above which nothing more is produced. The replay buffer holds the same bytes again, so this is what the
+/// socket is fed from, not a second window.
+const FULL: usize = 128 * 1024;
+
+/// The connection to an agent.
+#[derive(Debug)]
+pub(crate) struct Link {
+    stream: UnixStream,
+    frames: Frames<ToHolder>,
+    out: BytesMut,
+}
+
+/// Why a link is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Gone {
+    #[error("the agent is gone")]
+    Closed,
+    #[error("the socket to the agent failed: {0}")]
+    Broken(#[from] io::Error),
+    #[error("the agent broke the protocol: {0}")]
+    Protocol(#[from] ProtocolError),
+}
+
+impl Link {
+    pub(crate) fn new(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            frames: Frames::new(),
+            out: BytesMut::new(),
+        }
+    }
+
+    /// Puts a message behind the others.
+    pub(crate) fn send(&mut self, message: &FromHolder) {
+        message.encode(&mut self.out);
+    }
+
+    /// The next message that has arrived, if a whole one has.
+    pub(crate) fn next(&mut self) -> Result<Option<ToHolder>, Gone> {
+        loop {
+            if let Some(message) = self.frames.next()? {
+                return Ok(Some(message));
+            }
+            let buffer = self.frames.buffer();
+            buffer.reserve(READ);
+            match self.stream.try_read_buf(buffer) {
+                Ok(0) => return Err(Gone::Closed),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(Gone::Closed),
+                Err(error) => return Err(Gone::Broken(error)),
+            }
+        }
+    }
+
+    /// Writes what the socket takes. Says whether it took anything.
+    pub(crate) fn flush(&mut self) -> Result<bool, Gone> {
+        let mut wrote = false;
+        while !self.out.is_empty() {
+            match self.stream.try_write(&self.out) {
+                Ok(written) => {
+                    self.out.advance(written);
+                    wrote = true;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Gone::Closed),
+                Err(error) => return Err(Gone::Broken(error)),
+            }
+        }
+        Ok(wrote)
+    }
+
+    /// Whether enough waits to be written.
+    pub(crate) fn is_full(&self) -> bool {
+        self.out.len() >= FULL
+    }
+
+    /// Whether anything waits to be written.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Waits until [`Link::next`] or [`Link::flush`] can do something.
+    pub(crate) async fn ready(&self) {
+        let interest = if self.is_waiting() {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        // An error shows again, with its cause, in the call that follows.
+        let _ = self.stream.ready(interest).await;
+    }
+
+    /// Waits for one whole message.
+    pub(crate) async fn wait(&mut self) -> Result<ToHolder, Gone> {
+        loop {
+            if let Some(message) = self.next()? {
+                return Ok(message);
+            }
+            self.ready().await;
+        }
+    }
+
+    /// Writes everything, waiting for the socket.
+    pub(crate) async fn drain(&mut self) -> Result<(), Gone> {
+        while self.flush()? || self.is_waiting() {
+            if self.is_waiting() {
+                let _ = self.stream.ready(Interest::WRITABLE).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The user id of the process at the other end.
+    pub(crate) fn peer_uid(&self) -> io::Result<u32> {
+        Ok(self.stream.peer_cred()?.uid())
+    }
+}

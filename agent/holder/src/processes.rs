@@ -1,0 +1,119 @@
+//! The processes of a session, and ending them.
+//!
+//! The holder adopts what its descendants leave behind (it is their "subreaper"), so everything that came out of the
+//! session is found below it, whoever's child it has become.
+//!
+//! Who is meant, [`Reach`]:
+//! * `Session`: what still belongs to the command's kernel session: its children, `&` and `nohup` jobs.
+//! * `Everything`: also what left it (`setsid`, a terminal multiplexer, a daemon). For ends by authority.
+//!
+//! Ids are looked up again before each signal; nothing outside the holder's own tree is ever signalled.
+
+use std::collections::BTreeMap;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Which processes an end is meant for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// What is still in the command's session.
+    Session,
+    /// All that came out of it.
+    Everything,
+}
+
+/// One process below the holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    parent: i32,
+    session: i32,
+    zombie: bool,
+    pub(crate) name: String,
+}
+
+/// Signals everything within reach and says how many there were. `leader` is the command's process id.
+pub(crate) fn signal(leader: u32, reach: Reach, signal: Signal) -> usize {
+    let mut count = 0;
+    for process in below(own_pid()) {
+        if reach == Reach::Session && Ok(process.session) != i32::try_from(leader) {
+            continue;
+        }
+        if kill(Pid::from_raw(process.pid), signal).is_ok() {
+            count += 1;
+        }
+        if signal == Signal::SIGHUP {
+            // A stopped process takes no notice otherwise.
+            let _ = kill(Pid::from_raw(process.pid), Signal::SIGCONT);
+        }
+    }
+    count
+}
+
+/// What left the command's session and is still there.
+pub(crate) fn escaped(leader: u32) -> Vec<Process> {
+    below(own_pid())
+        .into_iter()
+        .filter(|process| Ok(process.session) != i32::try_from(leader))
+        .collect()
+}
+
+fn own_pid() -> i32 {
+    nix::unistd::getpid().as_raw()
+}
+
+/// All living descendants of `root`.
+fn below(root: i32) -> Vec<Process> {
+    let mut all: BTreeMap<i32, Process> = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let Ok(stat) = std::fs::read(entry.path().join("stat")) else {
+            continue;
+        };
+        if let Some(process) = parse(pid, &stat) {
+            all.insert(pid, process);
+        }
+    }
+    let belongs = |process: &Process| {
+        let mut parent = process.parent;
+        // No chain is longer than the list; a list read while it changes could otherwise have a loop.
+        for _ in 0..all.len() {
+            match all.get(&parent) {
+                _ if parent == root => return true,
+                Some(above) => parent = above.parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    all.values()
+        .filter(|process| !process.zombie && belongs(process))
+        .cloned()
+        .collect()
+}
+
+/// The second field is a name in brackets which may itself hold brackets and spaces.
+fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
+    let open = stat.iter().position(|byte| *byte == b'(')?;
+    let close = stat.iter().rposition(|byte| *byte == b')')?;
+    let name = stat.get(open + 1..close)?.escape_ascii().to_string();
+    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let _group = fields.next()?;
+    let session = fields.next()?.parse().ok()?;
+    Some(Process {
+        pid,
+        parent,
+        session,
+        zombie: matches!(state, "Z" | "X"),
+        name,
+    })
+}
+
+#[cfg(test)]
+mod tests;
