@@ -353,3 +353,83 @@ async fn a_holder_that_is_told_to_stop_ends_its_session_in_order() {
     session.signal(SignalName::Int);
     session.recorded().await;
 }
+
+/// A disk of 256 KiB; taken away when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=256k", "none"])
+            .arg(dir.path())
+            .status();
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("not root: no small disk can be made, nothing was tested");
+            return None;
+        }
+        assert!(mounted.unwrap().success(), "root can mount");
+        Some(Self(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg("-l")
+            .arg(self.0.path())
+            .status();
+    }
+}
+
+#[tokio::test]
+async fn b022_a_full_disk_ends_a_strict_session_and_nothing_unrecorded_is_shown() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let argv = ["sh", "-c", "echo $$; exec yes a line of output that fills the disk"];
+    let mut session = Session::begin_in(start_terminal(&argv), tempfile::tempdir().unwrap(), disk.0.path()).await;
+    session.end().await;
+    let pid = first_number(&session).unwrap();
+    assert_eq!(session.code(), Some(Code::RecordingFailed));
+    assert!(
+        session.closed.as_ref().unwrap().seen.contains("No space left"),
+        "{:?}",
+        session.closed
+    );
+    assert!(!is_alive(pid));
+    let file = std::fs::read_dir(disk.0.path())
+        .unwrap()
+        .flatten()
+        .next()
+        .unwrap()
+        .path();
+    let mut reader = noderelay_audit::Reader::open(&file).unwrap();
+    let mut recorded = Vec::new();
+    while let Some(timed) = reader.next_event().unwrap() {
+        if let noderelay_audit::read::Event::Output(_, bytes) = timed.event {
+            recorded.extend(bytes);
+        }
+    }
+    assert!(
+        recorded.starts_with(&session.out),
+        "{} shown, {} recorded",
+        session.out.len(),
+        recorded.len()
+    );
+}
+
+#[tokio::test]
+async fn b022_a_full_disk_does_not_end_a_session_that_must_only_be_recorded_if_possible() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let mut start = start_terminal(&["sh", "-c", "yes a line of output | head -c 1000000; exit 3"]);
+    start.recorded = noderelay_proto::control::RecordLevel::Required.into();
+    let mut session = Session::begin_in(start, tempfile::tempdir().unwrap(), disk.0.path()).await;
+    session.end().await;
+    assert_eq!(session.exit.unwrap().code, Some(3));
+    assert!(session.out.len() > 1_000_000);
+    session.until("gone", |session| session.gone).await;
+    assert!(
+        session.log().contains("No space left"),
+        "the log says that not all is on the disk: {}",
+        session.log()
+    );
+}

@@ -69,3 +69,21 @@ async fn bulk_output_and_echo() {
     eprintln!("one key and its echo: {echo:?}");
     assert!(echo < Duration::from_millis(50));
 }
+
+#[tokio::test]
+async fn an_idle_session_is_small() {
+    let mut session = Session::begin(start_terminal(&["sh", "-c", "echo on; cat"])).await;
+    session.until("on", |session| session.text().contains("on")).await;
+    let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", session.holder.pid.unwrap())).unwrap();
+    let kib = |name: &str| -> u64 {
+        let line = rollup.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let own = kib("Private_Dirty:") + kib("Private_Clean:");
+    eprintln!(
+        "idle holder: {} KiB of its share (PSS), {own} KiB of its own, {} KiB anonymous",
+        kib("Pss:"),
+        kib("Anonymous:")
+    );
+    assert!(kib("Anonymous:") < 4096);
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use noderelay_audit::End;
+use noderelay_audit::{End, Outcome};
 use noderelay_child::wait;
 use noderelay_proto::control::{Closed, Exit};
 use noderelay_proto::{Code, ToClient};
@@ -89,6 +89,9 @@ impl Session {
             signal: ended.and_then(|ended| ended.signal),
         };
         let recorded = self.shell.end(&end);
+        if let Ok(Outcome::Unsaved { cause }) = &recorded {
+            log(&format!("some of the recording is not on the disk: {cause}"));
+        }
         self.finished = true;
         self.limits.accompanied(false, now);
         let closed = match (self.ending.take(), recorded, ended) {

@@ -128,7 +128,11 @@ fn header(start: &Start) -> Header {
         policy_version: 1,
         rules: vec![],
         reason: None,
-        level: Level::Strict,
+        level: if start.recorded == i32::from(RecordLevel::Strict) {
+            Level::Strict
+        } else {
+            Level::Required
+        },
         started: jiff::Timestamp::now(),
         claimed: Default::default(),
     };
@@ -144,7 +148,13 @@ impl Session {
     /// Starts a holder and waits until it has said STARTED or START_FAILED.
     pub async fn begin(start: Start) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let recording = Recording::create(dir.path(), &header(&start)).unwrap().into_file();
+        let recordings = dir.path().to_owned();
+        Self::begin_in(start, dir, &recordings).await
+    }
+
+    /// The same with the recording elsewhere.
+    pub async fn begin_in(start: Start, dir: tempfile::TempDir, recordings: &Path) -> Self {
+        let recording = Recording::create(recordings, &header(&start)).unwrap().into_file();
         let window = start.window;
         let home = dir.path().join("session");
         let began = tokio::time::Instant::now();
