@@ -172,7 +172,7 @@ fn players_find_an_asciicast_of_version_2() {
     std::fs::write(&path, whole).unwrap();
     assert_eq!(
         output(&events(&path), Stream::Stdout),
-        "ä\n🦀".as_bytes().iter().copied().collect::<Vec<_>>()
+        "ä\n🦀".as_bytes().to_vec()
     );
 }
 

@@ -19,7 +19,7 @@ fn events(chunks: &[&[u8]]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn strings<'a>(events: &'a [(String, String)]) -> Vec<(&'a str, &'a str)> {
+fn strings(events: &[(String, String)]) -> Vec<(&str, &str)> {
     events
         .iter()
         .map(|(code, data)| (code.as_str(), data.as_str()))
