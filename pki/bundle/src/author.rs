@@ -334,17 +334,11 @@ impl RolesFile {
                 },
             );
         }
-        if let Some(pipeline) = self
-            .pipeline
-            .keys
-            .iter()
-            .find(|k| self.root.keys.contains(k) || self.targets.keys.contains(k))
-        {
-            if !self.demo {
-                return wrong(format!(
-                    "the pipeline's key {pipeline} is a signer, too: whoever runs the pipeline could sign policy"
-                ));
-            }
+        let signs = |key: &&PublicKey| self.root.keys.contains(key) || self.targets.keys.contains(key);
+        if let (false, Some(key)) = (self.demo, self.pipeline.keys.iter().find(signs)) {
+            return wrong(format!(
+                "the pipeline's key {key} is a signer, too: whoever runs the pipeline could sign policy"
+            ));
         }
         if root.keys.len() > crate::limits::MAX_KEYS {
             return wrong(format!("more than {} keys", crate::limits::MAX_KEYS));

@@ -399,3 +399,35 @@ async fn two_processes_load_at_the_same_time() {
     assert_eq!(store.last_good(now()).await.unwrap().unwrap().policy_version(), 8);
     assert_eq!(refusal(&store, &publications[6], now()).await, "bundle.rollback");
 }
+
+#[tokio::test]
+async fn a_thousand_policies_load_verified_and_are_there_after_a_restart() {
+    let mut forge = Forge::new();
+    for n in 0..1000 {
+        let text = format!("// {}\npermit (principal, action, resource);\n", "x".repeat(200));
+        forge
+            .content
+            .insert(format!("policies/p{n}.cedar"), format!("// {n}\n{text}").into_bytes());
+    }
+    let root = forge.root_file();
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state");
+    let store = Store::open(&state).unwrap();
+    store.pin(&root).unwrap();
+    let place = directory.path().join("publication");
+    write(&forge.files_under(root), &place);
+    let start = tokio::time::Instant::now();
+    let loaded = store.load(&place, now()).await.unwrap();
+    let first = start.elapsed();
+    assert_eq!(loaded.files("policies/").count(), 1001);
+    let start = tokio::time::Instant::now();
+    store.load(&place, now()).await.unwrap();
+    let unchanged = start.elapsed();
+    let start = tokio::time::Instant::now();
+    let again = Store::open(&state).unwrap().last_good(now()).await.unwrap().unwrap();
+    eprintln!(
+        "first load {first:?}, unchanged {unchanged:?}, after a restart {:?}",
+        start.elapsed()
+    );
+    assert_eq!(again.files("policies/").count(), 1001);
+}

@@ -1,5 +1,12 @@
 //! The crate as its users see it: publications good and bad, over stores on a disk.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "helpers of tests are tests"
+)]
+
 mod author;
 mod common;
 mod floors;
