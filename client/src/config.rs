@@ -165,12 +165,34 @@ impl Places {
     }
 }
 
+/// The folder of the client's state when its configuration names none: `$XDG_STATE_HOME/noderelay`.
+pub fn state_folder() -> Option<PathBuf> {
+    Places::from_environment().state()
+}
+
 impl Config {
-    /// Reads the file.
+    /// Reads the file, with defaults from this process's environment.
     ///
     /// # Errors
     /// It is missing, unreadable, too large or not valid.
-    pub fn load(file: &Path, places: &Places) -> Result<Self, ConfigError> {
+    pub fn load(file: &Path) -> Result<Self, ConfigError> {
+        Self::load_with(file, &Places::from_environment())
+    }
+
+    /// Reads `given`, or the file at its usual place.
+    ///
+    /// # Errors
+    /// As [`Config::load`]; no usual place is known.
+    pub fn find(given: Option<&Path>) -> Result<Self, ConfigError> {
+        let places = Places::from_environment();
+        Self::load_with(&places.file(given)?, &places)
+    }
+
+    /// Reads the file, with defaults from `places`.
+    ///
+    /// # Errors
+    /// It is missing, unreadable, too large or not valid.
+    pub fn load_with(file: &Path, places: &Places) -> Result<Self, ConfigError> {
         let bytes = files::read_bounded(file, MAX_FILE as _).map_err(|error| ConfigError::Unreadable {
             path: shown(file),
             cause: escape(&error.to_string(), 300),

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | any error of socket, QUIC or stream; an end without a word; damaged TLS records | the path is lost |
 //! | a code with which a relay broke stream or connection | refused: try the next relay. Never final, whatever it says |
-//! | a certificate that we refuse, an alert inside the inner TLS, a breach of the protocol inside it | final |
+//! | a certificate that we refuse, an alert, before the node has proved who it is | refused: whoever carries the bytes can make these |
+//! | an alert, a code or a breach of the protocol inside the inner TLS | final |
 //!
 //! Pure: errors in, [`Fault`] out. No text of an error is searched for meaning.
 
@@ -62,7 +63,21 @@ impl Fault {
     }
 }
 
-/// Classifies an error of the stream that carries the inner TLS.
+/// Classifies an error of the inner handshake: nobody has proved yet to be the node, so nothing is final.
+pub fn before_proof(error: &io::Error) -> Fault {
+    let fault = of_stream(error);
+    Fault {
+        class: fault.code.on_outer_leg(),
+        origin: if fault.origin == Origin::Agent {
+            Origin::Client
+        } else {
+            fault.origin
+        },
+        ..fault
+    }
+}
+
+/// Classifies an error of the inner TLS once the node has proved who it is.
 pub fn of_stream(error: &io::Error) -> Fault {
     if let Some(refused) = refusal_in(error) {
         return Fault::new(
@@ -132,9 +147,10 @@ fn of_tls(error: &rustls::Error) -> Fault {
             AlertDescription::BadCertificate | AlertDescription::UnsupportedCertificate => {
                 refused(Code::IdentityMalformed, "malformed")
             }
-            AlertDescription::CertificateUnknown | AlertDescription::AccessDenied => {
-                refused(Code::IdentityUnknownCa, "not accepted")
-            }
+            // A verifier of ours says it with a handshake failure.
+            AlertDescription::CertificateUnknown
+            | AlertDescription::AccessDenied
+            | AlertDescription::HandshakeFailure => refused(Code::IdentityUnknownCa, "not accepted"),
             other => Fault::on_the_way(
                 Code::TransportTls,
                 format!("the other end broke off the inner TLS: {other:?}"),

@@ -90,7 +90,7 @@ where
     kept.map_err(|error| internal(error.to_string()))?;
     let stream = match timeout(HANDSHAKE, connecting).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Err(faults::of_stream(&error)),
+        Ok(Err(error)) => return Err(faults::before_proof(&error)),
         Err(_) => {
             return Err(Fault::on_the_way(
                 Code::TransportTimeout,

@@ -3,24 +3,27 @@
 //! One session, file by file: [`config`] → [`creds`] (who am I, what does the signed bundle say) → [`dial`] (a relay) →
 //! [`session`] (inner TLS, the wish of [`open`]) → [`pump`] (bytes both ways) → [`exit`]. Beside it: [`terminal`] (raw
 //! and restored), [`modes`] (what the remote program left on), [`escape`] (local keys), [`stdio`], [`screen`],
-//! [`signals`], [`messages`] (what the user is told) and [`status`] (what programs are told).
+//! [`signals`], [`message`] (what the user is told) and [`status`] (what programs are told).
 //!
-
+//! Other commands: [`doctor`], [`whoami`], [`replay`].
 //!
 //! What the client never does: it returns 0 only after an explicit exit of the remote command; it takes no text of a
 //! peer as its own; it decides nothing about access (the node does).
 
+pub mod bundle;
 pub mod config;
 pub mod creds;
 pub mod dial;
+pub mod doctor;
 pub mod escape;
 pub mod exit;
 pub mod faults;
 pub mod inner;
-pub mod messages;
+pub mod message;
 pub mod modes;
 pub mod open;
 pub mod pump;
+pub mod replay;
 pub mod screen;
 pub mod session;
 pub mod signals;
@@ -29,10 +32,25 @@ pub mod stdio;
 pub mod target;
 pub mod terminal;
 pub mod waiting;
+pub mod whoami;
+
+/// Version, commit and protocol versions, for `--version`.
+pub fn version() -> &'static str {
+    static TEXT: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+        let commit = option_env!("NODERELAY_COMMIT").unwrap_or("unknown");
+        let spoken: Vec<_> = noderelay_proto::Version::ALL.iter().map(ToString::to_string).collect();
+        format!(
+            "{} (commit {commit}; protocol {})",
+            env!("CARGO_PKG_VERSION"),
+            spoken.join(", ")
+        )
+    });
+    &TEXT
+}
 
 #[cfg(test)]
 mod testing;
 
 pub use config::{Config, Places};
 pub use open::{WantTerminal, Work};
-pub use session::{Outcome, PathChoice, SessionOptions, run_session};
+pub use session::{Configured, Outcome, PathChoice, SessionOptions, run_session};

@@ -24,13 +24,13 @@ use noderelay_proto::OpenId;
 use noderelay_proto::code::{Code, Origin};
 use noderelay_proto::control::Opened;
 
-use crate::config::{Config, Places};
+use crate::config::Config;
 use crate::creds::Creds;
 use crate::dial::{self, Reached, Ways};
 use crate::escape::Keys;
 use crate::faults::Fault;
 use crate::inner::{self, Refusal, Session};
-use crate::messages::{About, Message};
+use crate::message::{About, Message};
 use crate::modes::{Modes, Tracker};
 use crate::open::{WantTerminal, Wish, Work};
 use crate::pump::{self, Ended, Facts, Liveness, Local};
@@ -60,11 +60,38 @@ pub enum PathChoice {
     Auto,
 }
 
+/// Where the configuration of a session comes from.
+#[derive(Debug, Clone)]
+pub enum Configured {
+    /// This file, or the one at its usual place. A failure is told as any other of the session.
+    File(Option<PathBuf>),
+    /// It was read already.
+    Loaded(Box<Config>),
+}
+
+impl Default for Configured {
+    fn default() -> Self {
+        Self::File(None)
+    }
+}
+
+impl From<Option<PathBuf>> for Configured {
+    fn from(file: Option<PathBuf>) -> Self {
+        Self::File(file)
+    }
+}
+
+impl From<Config> for Configured {
+    fn from(config: Config) -> Self {
+        Self::Loaded(Box::new(config))
+    }
+}
+
 /// What the user asked for.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// The configuration file, if one was named.
-    pub config: Option<PathBuf>,
+    /// The configuration, or where it is.
+    pub config: Configured,
     /// The node, as typed.
     pub node: String,
     /// Its cluster, if one was named.
@@ -97,7 +124,7 @@ impl SessionOptions {
     /// A login shell on `node` through a relay, everything else as usual.
     pub fn shell(node: impl Into<String>) -> Self {
         Self {
-            config: None,
+            config: Configured::default(),
             node: node.into(),
             cluster: None,
             work: Work::Shell,
@@ -274,10 +301,11 @@ async fn open(
 
 /// The configuration of these options.
 fn config(options: &SessionOptions) -> Result<Config, Fault> {
-    let wrong = |error: crate::config::ConfigError| Fault::new(Code::ClientConfig, Origin::Client, error.to_string());
-    let places = Places::from_environment();
-    let file = places.file(options.config.as_deref()).map_err(wrong)?;
-    Config::load(&file, &places).map_err(wrong)
+    match &options.config {
+        Configured::Loaded(config) => Ok(config.as_ref().clone()),
+        Configured::File(file) => Config::find(file.as_deref())
+            .map_err(|error| Fault::new(Code::ClientConfig, Origin::Client, error.to_string())),
+    }
 }
 
 fn local(

@@ -93,7 +93,7 @@ fn the_file_is_found_in_the_documented_order() {
 
 #[test]
 fn a_missing_file_is_named() {
-    let error = Config::load(Path::new("/nonexistent/config.yaml"), &Places::default())
+    let error = Config::load(Path::new("/nonexistent/config.yaml"))
         .unwrap_err()
         .to_string();
     assert!(error.starts_with("/nonexistent/config.yaml: "), "{error}");

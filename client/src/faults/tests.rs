@@ -2,7 +2,7 @@ use std::io;
 
 use noderelay_proto::code::{Class, Code, Origin};
 
-use super::{Fault, of_stream};
+use super::{Fault, before_proof, of_stream};
 
 #[test]
 fn b014_every_error_of_the_system_is_a_lost_path_and_never_final() {
@@ -80,4 +80,17 @@ fn damaged_records_are_a_lost_path_and_alerts_of_the_node_are_final() {
 fn what_inner_tls_says_is_final() {
     assert!(!Fault::new(Code::PolicyDenied, Origin::Agent, "").is_transport());
     assert!(!Fault::new(Code::Unknown(9), Origin::Agent, "").is_transport());
+}
+
+#[test]
+fn before_the_node_has_proved_itself_nothing_is_final() {
+    for alert in [
+        rustls::AlertDescription::CertificateExpired,
+        rustls::AlertDescription::HandshakeFailure,
+        rustls::AlertDescription::NoApplicationProtocol,
+    ] {
+        let error = io::Error::new(io::ErrorKind::InvalidData, rustls::Error::AlertReceived(alert));
+        let fault = before_proof(&error);
+        assert!(fault.is_transport() && fault.origin == Origin::Client, "{fault:?}");
+    }
 }

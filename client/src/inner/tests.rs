@@ -45,6 +45,7 @@ async fn a_session_opens_and_what_follows_is_kept() {
     assert!(matches!(session.frames.next(), Ok(Some(ToClient::Data(bytes))) if bytes == "hello"));
 }
 
+// A relay that swaps nodes does no more than refuse: the next one is tried.
 #[tokio::test]
 async fn another_node_than_the_one_asked_for_gets_nothing() {
     let fleet = Fleet::new();
@@ -59,7 +60,7 @@ async fn another_node_than_the_one_asked_for_gets_nothing() {
     let refusal = refused(result);
     assert_eq!(
         (refusal.fault.code, refusal.fault.class, refusal.fault.origin),
-        (Code::IdentityWrongName, Class::Final, Origin::Client)
+        (Code::IdentityWrongName, Class::Refused, Origin::Client)
     );
     assert!(refusal.fault.seen.contains("gpu-8"), "{}", refusal.fault.seen);
 }

@@ -10,7 +10,7 @@ use noderelay_proto::control::Notice;
 use tokio::time::Instant;
 
 use super::Pump;
-use crate::messages::MAX_SEEN;
+use crate::message::MAX_SEEN;
 
 pub(super) fn notice(notice: &Notice, end: &str) -> String {
     let code = Code::from_number(notice.code);

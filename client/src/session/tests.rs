@@ -101,7 +101,7 @@ async fn run(change: impl FnOnce(&mut SessionOptions, &std::path::Path)) -> (Out
     let mut options = SessionOptions::shell("gpu-7");
     let status = folder.path().join("status.json");
     options.status = Some(status.clone());
-    options.config = Some(folder.path().join("config.yaml"));
+    options.config = Some(folder.path().join("config.yaml")).into();
     change(&mut options, folder.path());
     let outcome = run_session(options).await;
     let text = std::fs::read_to_string(&status).unwrap();

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The fix comes from the table here, never from a peer. What was seen may come from elsewhere: it is escaped and cut.
-//! The table is complete over [`Code`] (a test walks it). Nothing here writes anything.
+//! The table is complete over [`Code`] (a test walks it). Only [`line`] writes anything.
 
 use noderelay_pki::text::escape;
 use noderelay_proto::code::{Class, Code, Origin};
@@ -170,6 +170,12 @@ fn fix(code: Code, node: &str) -> String {
 
         Code::Unknown(_) => "The other side is newer than this program: update noderelay.".into(),
     }
+}
+
+/// Writes one line of ours to standard error. When nobody reads it, there is nobody to tell.
+pub fn line(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "noderelay: {text}");
 }
 
 /// Whether a message about `code` speaks of a lost path rather than of a decision.
