@@ -14,17 +14,17 @@ const MAX_STEPS: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("the file has {0} bytes; at most {MAX_TEXT} are allowed")]
-    TooLong(usize),
+    Length(usize),
     #[error("brackets are nested deeper than {MAX_DEPTH}")]
-    TooDeep,
+    Depth,
     #[error("a single policy has more than {MAX_STEPS} operators; use sets, or several policies")]
-    TooBig,
+    Size,
 }
 
 /// Checks length, nesting and size of each policy in the text.
 pub(crate) fn check(text: &str) -> Result<(), Refused> {
     if text.len() > MAX_TEXT {
-        return Err(Refused::TooLong(text.len()));
+        return Err(Refused::Length(text.len()));
     }
     let (mut depth, mut steps) = (0_usize, 0_usize);
     let mut bytes = text.bytes().peekable();
@@ -54,7 +54,7 @@ pub(crate) fn check(text: &str) -> Result<(), Refused> {
             b'(' | b'[' | b'{' => {
                 depth += 1;
                 if depth > MAX_DEPTH {
-                    return Err(Refused::TooDeep);
+                    return Err(Refused::Depth);
                 }
             }
             b')' | b']' | b'}' => depth = depth.saturating_sub(1),
@@ -64,7 +64,7 @@ pub(crate) fn check(text: &str) -> Result<(), Refused> {
             _ => {}
         }
         if steps > MAX_STEPS {
-            return Err(Refused::TooBig);
+            return Err(Refused::Size);
         }
     }
     Ok(())

@@ -170,10 +170,7 @@ fn players_find_an_asciicast_of_version_2() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.cast");
     std::fs::write(&path, whole).unwrap();
-    assert_eq!(
-        output(&events(&path), Stream::Stdout),
-        "ä\n🦀".as_bytes().to_vec()
-    );
+    assert_eq!(output(&events(&path), Stream::Stdout), "ä\n🦀".as_bytes().to_vec());
 }
 
 proptest! {

@@ -33,7 +33,7 @@ fn nothing_is_permitted_without_a_rule() {
     assert_eq!(
         kind(
             PolicySet::parse(1, &[], b"rules: []")
-                .and_then(|s| Ok(Ask::alice(&[]).of(&s)))
+                .map(|s| Ask::alice(&[]).of(&s))
                 .unwrap()
         ),
         DenialKind::Unassigned

@@ -17,14 +17,14 @@ fn what_people_write_passes() {
 #[test]
 fn nesting_length_and_size_are_bounded() {
     let nested = |open: &str, n| format!("permit (principal, action, resource) when {{ {} }};", open.repeat(n));
-    assert_eq!(check(&nested("(", 100_000)), Err(Refused::TooDeep));
-    assert_eq!(check(&nested("[{(", 100)), Err(Refused::TooDeep));
-    assert_eq!(check(&nested("!", 100_000)), Err(Refused::TooBig));
-    assert_eq!(check(&nested("-", 100_000)), Err(Refused::TooBig));
-    assert_eq!(check(&nested("if true then true else ", 10_000)), Err(Refused::TooBig));
-    assert_eq!(check(&nested("true && ", 10_000)), Err(Refused::TooBig));
-    assert_eq!(check(&nested("principal.name.name", 1000)), Err(Refused::TooBig));
-    assert_eq!(check(&" ".repeat(MAX_TEXT + 1)), Err(Refused::TooLong(MAX_TEXT + 1)));
+    assert_eq!(check(&nested("(", 100_000)), Err(Refused::Depth));
+    assert_eq!(check(&nested("[{(", 100)), Err(Refused::Depth));
+    assert_eq!(check(&nested("!", 100_000)), Err(Refused::Size));
+    assert_eq!(check(&nested("-", 100_000)), Err(Refused::Size));
+    assert_eq!(check(&nested("if true then true else ", 10_000)), Err(Refused::Size));
+    assert_eq!(check(&nested("true && ", 10_000)), Err(Refused::Size));
+    assert_eq!(check(&nested("principal.name.name", 1000)), Err(Refused::Size));
+    assert_eq!(check(&" ".repeat(MAX_TEXT + 1)), Err(Refused::Length(MAX_TEXT + 1)));
 }
 
 #[test]
