@@ -60,6 +60,7 @@ impl Door {
         let known = link.peer_uid().is_ok_and(|uid| uid == own || uid == 0);
         match link.next() {
             _ if !known || !patient => self.caller = None,
+            Ok(None) if link.is_silent() => self.caller = None,
             Ok(None) => {}
             Ok(Some(ToHolder::Adopt(adopt))) if adopt.session == start.session && same(&adopt.token, &start.token) => {
                 return self.caller.take().map(|(link, _)| (link, adopt));

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A holder is a process of its own session that outlives the agent. What follows on the stream are
-//! [`FromHolder`](noderelay_proto::FromHolder) messages, STARTED or START_FAILED first. Closing the stream lets the window
-//! run; TERMINATE ends the session at once.
+//! [`FromHolder`](noderelay_proto::FromHolder) messages, STARTED or START_FAILED first. Closing the stream, or the half
+//! to the holder, lets the window run; with the other half open the agent hears how it ends. TERMINATE ends the session at
+//! once.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};

@@ -1,7 +1,8 @@
 //! The socket to the agent: frames in, frames out, nothing that waits.
 //!
 //! What is written goes into a buffer first and leaves when the socket takes it; the owner stops producing while
-//! [`Link::is_full`]. A closed or broken socket is `Gone`: the holder goes on without it.
+//! [`Link::is_full`]. A closed or broken socket is `Gone`: the holder goes on without it. An agent whose client is lost closes
+//! its half only: it is silent, and still hears how the session ends.
 
 use std::io;
 
@@ -22,6 +23,8 @@ pub(crate) struct Link {
     stream: UnixStream,
     frames: Frames<ToHolder>,
     out: BytesMut,
+    /// The agent has said its last word, but still listens.
+    silent: bool,
 }
 
 /// Why a link is of no use any more.
@@ -41,6 +44,7 @@ impl Link {
             stream,
             frames: Frames::new(),
             out: BytesMut::new(),
+            silent: false,
         }
     }
 
@@ -49,8 +53,16 @@ impl Link {
         message.encode(&mut self.out);
     }
 
+    /// The agent will say nothing more. What is said to it may still be heard.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
     /// The next message that has arrived, if a whole one has.
     pub(crate) fn next(&mut self) -> Result<Option<ToHolder>, Gone> {
+        if self.silent {
+            return Ok(None);
+        }
         loop {
             if let Some(message) = self.frames.next()? {
                 return Ok(Some(message));
@@ -58,7 +70,11 @@ impl Link {
             let buffer = self.frames.buffer();
             buffer.reserve(READ);
             match self.stream.try_read_buf(buffer) {
-                Ok(0) => return Err(Gone::Closed),
+                Ok(0) => {
+                    self.frames.finish()?;
+                    self.silent = true;
+                    return Ok(None);
+                }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Err(Gone::Closed),
@@ -96,10 +112,11 @@ impl Link {
 
     /// Waits until [`Link::next`] or [`Link::flush`] can do something.
     pub(crate) async fn ready(&self) {
-        let interest = if self.is_waiting() {
-            Interest::READABLE | Interest::WRITABLE
-        } else {
-            Interest::READABLE
+        let interest = match (self.silent, self.is_waiting()) {
+            (true, false) => return std::future::pending().await,
+            (true, true) => Interest::WRITABLE,
+            (false, false) => Interest::READABLE,
+            (false, true) => Interest::READABLE | Interest::WRITABLE,
         };
         // An error shows again, with its cause, in the call that follows.
         let _ = self.stream.ready(interest).await;
@@ -110,6 +127,9 @@ impl Link {
         loop {
             if let Some(message) = self.next()? {
                 return Ok(message);
+            }
+            if self.silent {
+                return Err(Gone::Closed);
             }
             self.ready().await;
         }

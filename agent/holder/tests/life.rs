@@ -64,6 +64,34 @@ async fn b013_without_an_agent_the_session_ends_after_its_window() {
 }
 
 #[tokio::test]
+async fn an_agent_that_lost_its_client_hears_how_the_session_ends() {
+    let mut begin = start(&["sh", "-c", CLOCK]);
+    begin.window_secs = 1;
+    let (mut session, pid) = with_pid(begin).await;
+    tokio::io::AsyncWriteExt::shutdown(&mut session.holder.stream)
+        .await
+        .unwrap();
+    session.acknowledges = false;
+    session.end().await;
+    assert_eq!(session.code(), Some(Code::SessionWindow));
+    assert!(!is_alive(pid));
+    session.recorded().await;
+
+    // The command's own end within the window is told, and kept for the client until the window is over.
+    let mut begin = start(&["sh", "-c", "echo $$; sleep 0.2; exit 4"]);
+    begin.window_secs = 1;
+    let (mut session, _) = with_pid(begin).await;
+    tokio::io::AsyncWriteExt::shutdown(&mut session.holder.stream)
+        .await
+        .unwrap();
+    session.acknowledges = false;
+    session.end().await;
+    assert_eq!(session.exit.unwrap().code, Some(4));
+    assert!(session.home().join("holder.sock").exists());
+    session.recorded().await;
+}
+
+#[tokio::test]
 async fn b015_shells_see_three_descriptors_and_nothing_of_other_sessions() {
     let (_one, _) = with_pid(start_terminal(&["sh", "-c", "echo $$; exec sleep 100"])).await;
     let (_two, _) = with_pid(start(&["sh", "-c", "echo $$; exec sleep 100"])).await;

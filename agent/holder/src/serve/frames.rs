@@ -21,7 +21,13 @@ impl Session {
     pub(super) fn hear(&mut self, now: Duration) -> bool {
         for count in 0..MESSAGES {
             match self.link.as_mut().map(Link::next) {
-                None | Some(Ok(None)) => return count > 0,
+                None => return count > 0,
+                Some(Ok(None)) => {
+                    if self.link.as_ref().is_some_and(Link::is_silent) && !self.finished {
+                        self.limits.accompanied(false, now);
+                    }
+                    return count > 0;
+                }
                 Some(Ok(Some(message))) => self.on_message(message, now),
                 Some(Err(gone)) => {
                     self.lose(&gone.to_string(), now);

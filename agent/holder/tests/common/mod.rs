@@ -278,11 +278,12 @@ impl Session {
             Interest::READABLE | Interest::WRITABLE
         };
         let ready = self.holder.stream.ready(interest).await.unwrap();
-        if ready.is_writable()
-            && !self.sending.is_empty()
-            && let Ok(written) = self.holder.stream.try_write(&self.sending)
-        {
-            self.sending.advance(written);
+        if ready.is_writable() && !self.sending.is_empty() {
+            match self.holder.stream.try_write(&self.sending) {
+                Ok(written) => self.sending.advance(written),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(_) => self.sending.clear(),
+            }
         }
         if ready.is_readable() {
             self.frames.buffer().reserve(70_000);
