@@ -246,6 +246,26 @@ async fn b051_a_broken_bundle_or_identity_keeps_the_last_good_one_and_says_so() 
 }
 
 #[tokio::test]
+async fn a_restart_without_its_publication_goes_on_with_the_last_good_one() {
+    let fleet = Fleet::new();
+    let relay = fleet.relay("").await;
+    relay.stopped().await;
+    std::fs::rename(fleet.path("bundle"), fleet.path("elsewhere")).unwrap();
+    let relay = fleet.start(fleet.config("timing: { reread: 50ms }\n")).await;
+    let client = Client::new(&fleet, &relay).await;
+    assert_eq!(client.refusal(&header("home", "nobody")).await, Code::RelayNoSuchNode);
+    eventually("it is reported", async || {
+        relay.ask("/readyz").await.starts_with("HTTP/1.1 503")
+    })
+    .await;
+    std::fs::rename(fleet.path("elsewhere"), fleet.path("bundle")).unwrap();
+    eventually("ready again", async || {
+        relay.ask("/readyz").await.starts_with("HTTP/1.1 200")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_peer_that_says_nothing_is_let_go() {
     let fleet = Fleet::new();
     let relay = fleet.relay("header: 200ms").await;
