@@ -26,6 +26,7 @@ pub mod pump;
 pub mod replay;
 pub mod screen;
 pub mod session;
+pub mod setup;
 pub mod signals;
 pub mod status;
 pub mod stdio;

@@ -15,6 +15,7 @@ mod extension;
 pub mod files;
 pub mod identity;
 pub mod key;
+pub mod inspect;
 mod leaf;
 pub mod name;
 pub mod pem;

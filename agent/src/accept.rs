@@ -1,0 +1,196 @@
+//! From a stream that a relay opened to a client whose certificate the node saw itself.
+//!
+//! ```text
+//! ROUTE (names this node?) → inner TLS, both sides show a certificate → OPEN (repeats cluster, node, purpose)
+//! ```
+//!
+//! Everything up to `OPEN` is bounded in time and size. The relay's header is only a claim: what it says is compared with
+//! what the node is, and again with what the client says inside the TLS. Never asks the policy and starts nothing.
+
+use std::io;
+
+use bytes::BytesMut;
+use jiff::Timestamp;
+use noderelay_pki::identity::RoleKind;
+use noderelay_pki::name::{ClusterName, NodeName};
+use noderelay_pki::tls::{Leg, Party};
+use noderelay_pki::verify::{Expect, Usage, VerifiedPeer};
+use noderelay_proto::code::Code;
+use noderelay_proto::control::{Open, Purpose, RouteHeader};
+use noderelay_proto::error::ProtocolError;
+use noderelay_proto::frame::{Decoder, Direction};
+use noderelay_proto::message::{Opening, ToNode};
+use noderelay_proto::{resume, version};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadHalf, WriteHalf};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::framed::{FrameReader, FrameWriter, FramedError};
+
+/// Who may open sessions at all.
+pub const CLIENTS: &[RoleKind] = &[RoleKind::User, RoleKind::BreakGlass];
+
+/// The node's own names, from its certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// Its cluster.
+    pub cluster: ClusterName,
+    /// Its name.
+    pub node: NodeName,
+}
+
+/// A client that asked for a session, authenticated by the node itself.
+pub struct Accepted<S> {
+    /// Who it is.
+    pub peer: VerifiedPeer,
+    /// What it wants.
+    pub open: Open,
+    /// The key that a later return to this session is proven with; never sent.
+    pub resume_key: [u8; resume::LENGTH],
+    /// The client's frames.
+    pub reader: FrameReader<ReadHalf<TlsStream<S>>, ToNode>,
+    /// Frames to the client.
+    pub writer: FrameWriter<WriteHalf<TlsStream<S>>>,
+}
+
+/// Why a stream did not get as far as a wish for a session.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// The relay's header is not for this node: the relay's fault.
+    #[error("the route header is for {cluster}/{node} ({purpose}), not for a session on this node")]
+    NotForUs {
+        /// The cluster it names.
+        cluster: String,
+        /// The node it names.
+        node: String,
+        /// The purpose it names.
+        purpose: &'static str,
+    },
+    /// Inner TLS failed; with a client's certificate that is refused, this holds the reason.
+    #[error("inner TLS: {0}")]
+    Tls(#[source] io::Error),
+    /// A stream or frame was broken.
+    #[error(transparent)]
+    Framed(#[from] FramedError),
+    /// The first frame inside is not OPEN.
+    #[error("the first message was {0}, not OPEN")]
+    NotOpen(noderelay_proto::frame::Type),
+    /// What OPEN repeats differs from the node or the header: a client's fault, or an attack on the path.
+    #[error("OPEN names {0}, which is not this node")]
+    WrongNode(String),
+}
+
+impl AcceptError {
+    /// The code for log and peer.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::NotForUs { .. } => Code::RelayNoSuchNode,
+            Self::Tls(_) => Code::TransportTls,
+            Self::Framed(e) => e.code(),
+            Self::NotOpen(_) => Code::ProtocolOutOfOrder,
+            Self::WrongNode(_) => Code::ProtocolWrongNode,
+        }
+    }
+}
+
+impl From<ProtocolError> for AcceptError {
+    fn from(error: ProtocolError) -> Self {
+        Self::Framed(error.into())
+    }
+}
+
+/// A stream whose header names this node, for a session.
+pub struct ForUs<S>(S);
+
+/// Reads the relay's header and nothing behind it.
+///
+/// # Errors
+/// A broken header, or one that is for somebody else; the stream is returned to be reset with the code.
+pub async fn route<S: AsyncRead + Unpin>(mut stream: S, own: &Own) -> Result<ForUs<S>, (S, AcceptError)> {
+    match header(&mut stream).await.and_then(|header| for_us(&header, own)) {
+        Ok(()) => Ok(ForUs(stream)),
+        Err(error) => Err((stream, error)),
+    }
+}
+
+/// Inner TLS, then the wish. `stream` has passed [`route`].
+///
+/// # Errors
+/// See [`AcceptError`]. What has to be said to an authenticated client is said before this returns.
+pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+    ForUs(stream): ForUs<S>,
+    party: &Party,
+    own: &Own,
+    now: impl Fn() -> Timestamp,
+) -> Result<Accepted<S>, AcceptError> {
+    let tls = |error: &dyn std::fmt::Display| AcceptError::Tls(io::Error::other(error.to_string()));
+    let config = party.server(Expect::Roles(CLIENTS), Leg::Inner, version::INNER).map_err(|e| tls(&e))?;
+    let stream = TlsAcceptor::from(config).accept(stream).await.map_err(AcceptError::Tls)?;
+    let (_, connection) = stream.get_ref();
+    // Verified once more from the certificates that the connection holds: no state of the handshake can stand in for it.
+    let peer = party
+        .peer(connection.peer_certificates(), Usage::Client, &Expect::Roles(CLIENTS), now())
+        .map_err(|e| tls(&e))?;
+    let resume_key = connection
+        .export_keying_material([0; resume::LENGTH], resume::KEY_LABEL, None)
+        .map_err(|e| tls(&e))?;
+    let (read, write) = tokio::io::split(stream);
+    let (mut reader, mut writer) = (FrameReader::new(read), FrameWriter::new(write));
+    let wish = match reader.expect().await {
+        Ok(ToNode::Open(open)) => check(open, own),
+        Ok(ToNode::Resume(_)) => {
+            let closed = closed(Code::SessionUnknown, "this node can't resume sessions yet");
+            let _ = writer.send(&closed).await;
+            return Err(AcceptError::NotOpen(noderelay_proto::frame::Type::Resume));
+        }
+        Ok(other) => Err(AcceptError::NotOpen(other.frame())),
+        Err(error) => Err(error.into()),
+    };
+    match wish {
+        Ok(open) => Ok(Accepted { peer, open, resume_key, reader, writer }),
+        Err(error) => {
+            let _ = writer.send(&closed(error.code(), &error.to_string())).await;
+            let _ = writer.finish().await;
+            Err(error)
+        }
+    }
+}
+
+fn closed(code: Code, seen: &str) -> noderelay_proto::message::ToClient {
+    let seen = crate::refusal::shown(seen);
+    noderelay_proto::control::Closed { code: code.number(), seen }.into()
+}
+
+/// Takes one byte at a time, so that nothing of the TLS behind the header is taken: a header has some 60 bytes.
+async fn header<S: AsyncRead + Unpin>(stream: &mut S) -> Result<RouteHeader, AcceptError> {
+    let mut decoder = Decoder::with(Direction::Opening, BytesMut::with_capacity(128));
+    loop {
+        let byte = stream.read_u8().await.map_err(FramedError::Io)?;
+        decoder.push(&[byte]);
+        if let Some((frame, payload)) = decoder.next_frame()? {
+            return match Opening::decode(frame, payload)? {
+                Opening::Route(header) => Ok(header),
+                Opening::Register(_) => Err(ProtocolError::WrongDirection(frame).into()),
+            };
+        }
+    }
+}
+
+fn for_us(header: &RouteHeader, own: &Own) -> Result<(), AcceptError> {
+    if is_node(&header.cluster, &header.node, header.purpose, own) {
+        return Ok(());
+    }
+    let purpose = Purpose::try_from(header.purpose).map_or("unknown", Purpose::name);
+    Err(AcceptError::NotForUs { cluster: header.cluster.clone(), node: header.node.clone(), purpose })
+}
+
+fn check(open: Open, own: &Own) -> Result<Open, AcceptError> {
+    if is_node(&open.cluster, &open.node, open.purpose, own) {
+        return Ok(open);
+    }
+    Err(AcceptError::WrongNode(format!("{}/{}", open.cluster, open.node)))
+}
+
+fn is_node(cluster: &str, name: &str, purpose: i32, own: &Own) -> bool {
+    cluster == own.cluster.as_str() && name == own.node.as_str() && purpose == i32::from(Purpose::Session)
+}

@@ -1,0 +1,176 @@
+//! The wiring: the only file that knows all parts of the agent.
+//!
+//! ```text
+//! Config → publication (trust, policy) → credentials → Node → one uplink for each relay
+//!              └────── looked at again every `reload` ───────┘        └─ started and stopped as the fleet file says
+//! ```
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use jiff::Timestamp;
+use noderelay_link::{Dialer, agent_transport};
+use noderelay_pki::files::{Checked, Watched, private_directory};
+use noderelay_pki::identity::Role;
+use noderelay_pki::tls::{Credentials, Party};
+use noderelay_proto::id::InstanceId;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::accept::Own;
+use crate::config::Config;
+use crate::published::{InForce, Published};
+use crate::session::Node;
+use crate::sessions::{Sessions, random};
+use crate::start::Launcher;
+use crate::uplink::{self, Said};
+
+/// How this program is started again as a holder.
+#[derive(Debug, Clone)]
+pub struct Reexec {
+    /// The program.
+    pub program: PathBuf,
+    /// The words that lead to [`noderelay_holder::holder_main`].
+    pub words: Vec<OsString>,
+}
+
+/// Runs the agent until `stop`; `said` hears of each registration at a relay.
+///
+/// # Errors
+/// Only what the operator has to mend before the agent can work at all: configuration, certificate, first publication.
+pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop: CancellationToken) -> Result<()> {
+    private_directory(&config.state)?;
+    let sessions_dir = config.state.join("sessions");
+    for directory in [&sessions_dir, &config.recordings()] {
+        private_directory(directory)?;
+    }
+    let now = Timestamp::now();
+    let mut published = Published::open(&config.bundle, &config.state, now).await?;
+    let mut credentials = Credentials::watch(&config.identity.certificate, &config.identity.key, now)?;
+    let party = Party::new(credentials.live(), published.trust());
+    let own = own(&credentials)?;
+    tracing::info!(cluster = %own.cluster, node = %own.node, config = ?config, "the agent starts");
+    let instance = InstanceId::new(random().map_err(|refusal| anyhow::anyhow!(refusal.seen))?);
+    let reload = config.limits.reload.duration();
+    let node = Arc::new(Node {
+        launcher: Launcher {
+            program: reexec.program,
+            words: reexec.words,
+            sessions: sessions_dir,
+            limits: config.limits.clone(),
+        },
+        sessions: Sessions::new(config.limits.sessions),
+        published: published.watch(),
+        party: party.clone(),
+        config,
+        own,
+    });
+    let mut uplinks = Uplinks { node: Arc::clone(&node), instance, said, running: HashMap::new(), tasks: JoinSet::new() };
+    let mut changes = published.watch();
+    let mut tick = tokio::time::interval(reload);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    uplinks.follow(changes.borrow_and_update().as_deref());
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            _ = tick.tick() => {
+                let now = Timestamp::now();
+                published.refresh(now).await;
+                note_credentials(&mut credentials, now);
+            }
+            Ok(()) = changes.changed() => {
+                let in_force = changes.borrow_and_update().clone();
+                uplinks.follow(in_force.as_deref());
+            }
+        }
+    }
+    uplinks.stop().await;
+    Ok(())
+}
+
+fn own(credentials: &Watched<Credentials>) -> Result<Own> {
+    let credentials = credentials.live().get();
+    let identity = credentials.identity();
+    match &identity.role {
+        Role::Node(name) => Ok(Own { cluster: identity.cluster.clone(), node: name.clone() }),
+        _ => bail!("the agent's certificate is for {identity}; a node certificate is needed"),
+    }
+}
+
+fn note_credentials(credentials: &mut Watched<Credentials>, now: Timestamp) {
+    match credentials.check(now) {
+        Checked::Changed => tracing::info!("a new certificate is in use"),
+        Checked::Kept { error, known: false } => tracing::warn!(%error, "the certificate files can't be used; the last good ones stay"),
+        Checked::Kept { .. } | Checked::Same => {}
+    }
+}
+
+/// The uplinks that run, by the addresses of their relay.
+struct Uplinks {
+    node: Arc<Node>,
+    instance: InstanceId,
+    said: mpsc::Sender<Said>,
+    running: HashMap<Vec<String>, CancellationToken>,
+    tasks: JoinSet<()>,
+}
+
+impl Uplinks {
+    /// Starts what is new in the fleet file and stops what is gone.
+    fn follow(&mut self, in_force: Option<&InForce>) {
+        let wanted = self.wanted(in_force);
+        if wanted.is_empty() {
+            tracing::warn!(cluster = %self.node.own.cluster, "the fleet file names no relay for our cluster");
+        }
+        self.running.retain(|addresses, stop| {
+            let keep = wanted.contains(addresses);
+            if !keep {
+                stop.cancel();
+            }
+            keep
+        });
+        for addresses in wanted {
+            if !self.running.contains_key(&addresses) {
+                let stop = CancellationToken::new();
+                let dialer = Dialer::new(self.node.party.clone(), agent_transport());
+                let (node, said) = (Arc::clone(&self.node), self.said.clone());
+                let task = uplink::keep(node, dialer, addresses.clone(), self.instance, said, stop.clone());
+                self.tasks.spawn(task);
+                self.running.insert(addresses, stop);
+            }
+        }
+    }
+
+    fn wanted(&self, in_force: Option<&InForce>) -> Vec<Vec<String>> {
+        let config = &self.node.config;
+        let mut wanted: Vec<Vec<String>> = if config.relays.is_empty() {
+            let relays = in_force.map(|f| f.publication.fleet().relays(&self.node.own.cluster)).unwrap_or_default();
+            relays.iter().map(|relay| relay.addresses.iter().map(ToString::to_string).collect()).collect()
+        } else {
+            config.relays.iter().map(|address| vec![address.clone()]).collect()
+        };
+        wanted.truncate(config.limits.relays);
+        wanted
+    }
+
+    async fn stop(mut self) {
+        self.running.values().for_each(CancellationToken::cancel);
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Stops on SIGTERM and SIGINT.
+pub fn stop_on_signals() -> Result<CancellationToken> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let stop = CancellationToken::new();
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let token = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+        token.cancel();
+    });
+    Ok(stop)
+}

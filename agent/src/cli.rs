@@ -1,0 +1,135 @@
+//! The command line of `noderelay-agent`.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand, ValueEnum};
+use tokio::sync::mpsc;
+use tracing_subscriber::EnvFilter;
+
+use crate::app::{self, Reexec};
+use crate::config::Config;
+
+/// The node's agent: authenticates, decides, records.
+#[derive(Debug, Parser)]
+#[command(name = "noderelay-agent", version = version(), about, after_help = EXAMPLES)]
+struct Cli {
+    /// Configuration file
+    #[arg(long, global = true, value_name = "FILE", default_value = "/etc/noderelay/agent.yaml")]
+    config: PathBuf,
+    /// Form of the log, which goes to stderr
+    #[arg(long, global = true, value_enum, default_value = "text")]
+    log_format: LogFormat,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  noderelay-agent --config agent.yaml                 dial out to the relays and serve this node
+  noderelay-agent --config agent.yaml check-config    say what is wrong with the file, or print what is in effect";
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For collectors.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check the configuration file and print what is in effect
+    CheckConfig,
+    /// (internal) hold one session
+    #[command(hide = true)]
+    Holder,
+    /// (internal) become the command of a session
+    #[command(hide = true)]
+    Child,
+}
+
+/// The binary's main function.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Some(Command::Child) => noderelay_child::child_main(),
+        Some(Command::Holder) => return noderelay_holder::holder_main(Path::new(OWN_PROGRAM), &["child"]),
+        Some(Command::CheckConfig) => check_config(&cli.config),
+        None => serve(&cli.config, cli.log_format, vec!["holder".into()]),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "noderelay-agent: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// This very program, also when its file was replaced since.
+pub const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// Serves until SIGTERM or SIGINT; `words` lead this program to the holder. Prints `ready RELAY` on stdout when a relay routes to this node for the first time.
+pub fn serve(config: &Path, logs: LogFormat, words: Vec<OsString>) -> Result<()> {
+    init_logs(logs);
+    let config = Config::load(config)?;
+    let reexec = Reexec { program: OWN_PROGRAM.into(), words };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stop = app::stop_on_signals()?;
+        let (said, mut heard) = mpsc::channel(16);
+        let say = async {
+            while let Some(word) = heard.recv().await {
+                if let crate::uplink::Said::Attached(relay) = word {
+                    let _ = writeln!(std::io::stdout(), "ready {relay}");
+                }
+            }
+        };
+        tokio::select! {
+            ended = app::run(config, reexec, said, stop) => ended,
+            () = say => Ok(()),
+        }
+    })
+}
+
+fn check_config(path: &Path) -> Result<()> {
+    let config = Config::load(path)?;
+    let text = serde_saphyr::to_string(&config).context("the configuration can't be printed")?;
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+/// Logs on stderr; `RUST_LOG` changes the filter.
+pub fn init_logs(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let set = match format {
+        LogFormat::Text => logs.try_init(),
+        LogFormat::Json => logs.json().try_init(),
+    };
+    // A second initialisation (in tests) keeps the first.
+    let _ = set;
+}
+
+/// Version, commit and protocol version.
+pub fn version() -> &'static str {
+    static VERSION: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    VERSION.get_or_init(|| {
+        let commit = option_env!("NODERELAY_COMMIT").unwrap_or("unknown");
+        format!("{} (commit {commit}; speaks {})", env!("CARGO_PKG_VERSION"), spoken())
+    })
+}
+
+fn spoken() -> String {
+    let versions = noderelay_proto::version::Version::ALL.iter();
+    versions.map(|v| String::from_utf8_lossy(v.inner_alpn())).collect::<Vec<_>>().join(", ")
+}
+
+/// Name and version for status.
+pub fn software() -> &'static str {
+    concat!("noderelay-agent ", env!("CARGO_PKG_VERSION"))
+}

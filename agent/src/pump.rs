@@ -1,0 +1,193 @@
+//! Carries one leg of a session between the client's TLS and the holder, until the holder says that it is over.
+//!
+//! ```text
+//! client ── ToNode ──> up ── ToHolder ──> holder     only sequenced frames, ACK, PING, PONG, and CLOSED (leaves on purpose)
+//! client <─ ToClient ─ down <─ FromHolder ─ holder   whatever the holder says
+//!                       orders (revoked, policy)  ──> TERMINATE
+//! ```
+//!
+//! Back-pressure is that of the two byte streams; nothing is buffered beyond one read. The holder owns the session: a
+//! client that vanishes ends this leg only, and the holder's window runs. Never decides, never records, never invents an
+//! exit code.
+
+use noderelay_proto::code::Code;
+use noderelay_proto::control::{Closed, Exit, Terminate};
+use noderelay_proto::frame::Type;
+use noderelay_proto::message::{FromHolder, ToClient, ToHolder, ToNode};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+use crate::framed::{FrameReader, FrameWriter, FramedError};
+use crate::refusal::shown;
+
+/// How a leg ended, as the agent saw it.
+#[derive(Debug)]
+pub struct Leg {
+    /// How the command ended, when that is known.
+    pub exit: Option<Exit>,
+    /// Why the session or the leg ended.
+    pub code: Code,
+    /// What the client lost, if it went first.
+    pub client_lost: Option<String>,
+    /// Data bytes from the client.
+    pub bytes_in: u64,
+    /// Data bytes to the client.
+    pub bytes_out: u64,
+}
+
+/// Runs the leg. `orders` may end the session from outside.
+pub async fn pump(
+    client: (FrameReader<impl AsyncRead + Unpin, ToNode>, FrameWriter<impl AsyncWrite + Unpin>),
+    holder: (FrameReader<impl AsyncRead + Unpin, FromHolder>, FrameWriter<impl AsyncWrite + Unpin>),
+    orders: mpsc::Receiver<Terminate>,
+) -> Leg {
+    let (from_client, mut to_client) = client;
+    let (from_holder, to_holder) = holder;
+    let mut leg = Leg { exit: None, code: Code::Ok, client_lost: None, bytes_in: 0, bytes_out: 0 };
+    let mut bytes_in = 0;
+    let mut lost = None;
+    {
+        let up = up(from_client, to_holder, orders, &mut bytes_in);
+        let down = down(from_holder, &mut to_client, &mut leg);
+        tokio::pin!(up, down);
+        tokio::select! {
+            biased;
+            () = &mut down => {}
+            // The client went first; `to_holder` is closed by now, so the holder's window runs. Wait for its end.
+            error = &mut up => { lost = Some(error); down.await; }
+        }
+    }
+    leg.bytes_in = bytes_in;
+    leg.client_lost = leg.client_lost.or(lost);
+    let _ = to_client.finish().await;
+    leg
+}
+
+/// Client to holder; ends with what was lost.
+async fn up(
+    mut client: FrameReader<impl AsyncRead + Unpin, ToNode>,
+    mut holder: FrameWriter<impl AsyncWrite + Unpin>,
+    mut orders: mpsc::Receiver<Terminate>,
+    bytes: &mut u64,
+) -> String {
+    let lost = loop {
+        tokio::select! {
+            biased;
+            Some(order) = orders.recv() => {
+                if let Err(error) = holder.send(&ToHolder::from(order)).await {
+                    break error.to_string();
+                }
+            }
+            read = client.fill() => match pass_on(read, &mut client, &mut holder, bytes).await {
+                Ok(true) => {}
+                Ok(false) => break "the client closed the connection".to_owned(),
+                Err(error) => break error.to_string(),
+            },
+        }
+    };
+    let _ = holder.finish().await;
+    lost
+}
+
+/// Passes on what one read brought; `false` at the end of the client's stream.
+async fn pass_on(
+    read: Result<bool, FramedError>,
+    client: &mut FrameReader<impl AsyncRead + Unpin, ToNode>,
+    holder: &mut FrameWriter<impl AsyncWrite + Unpin>,
+    bytes: &mut u64,
+) -> Result<bool, FramedError> {
+    if !read? {
+        return Ok(false);
+    }
+    loop {
+        match client.buffered() {
+            Ok(Some(message)) => holder.queue(&allowed(message, bytes)),
+            Ok(None) => break,
+            Err(FramedError::Protocol(error)) => {
+                holder.queue(&terminate(error.code(), &error.to_string()));
+                break;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    holder.flush().await?;
+    Ok(true)
+}
+
+/// What a client's frame becomes for the holder. A frame out of place ends the session with its code.
+fn allowed(message: ToNode, bytes: &mut u64) -> ToHolder {
+    match message {
+        ToNode::Data(data) => {
+            *bytes += data.len() as u64;
+            ToNode::Data(data).into()
+        }
+        ToNode::Closed(_) => terminate(Code::SessionLeft, "the client left"),
+        ToNode::Open(_) | ToNode::Resume(_) => out_of_order(message.frame()),
+        sequenced => sequenced.into(),
+    }
+}
+
+fn out_of_order(frame: Type) -> ToHolder {
+    terminate(Code::ProtocolOutOfOrder, &format!("{frame} inside a running session"))
+}
+
+fn terminate(code: Code, seen: &str) -> ToHolder {
+    Terminate { code: code.number(), seen: shown(seen) }.into()
+}
+
+/// Holder to client; ends with the holder. A client that can't be written to any more loses nothing: what it did not
+/// acknowledge stays with the holder.
+async fn down(
+    mut holder: FrameReader<impl AsyncRead + Unpin, FromHolder>,
+    client: &mut FrameWriter<impl AsyncWrite + Unpin>,
+    leg: &mut Leg,
+) {
+    loop {
+        match holder.fill().await {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                tracing::warn!(%error, "the connection to the session's holder failed");
+                break;
+            }
+        }
+        loop {
+            match holder.buffered() {
+                Ok(Some(FromHolder::Session(message))) => {
+                    note(&message, leg);
+                    if leg.client_lost.is_none() {
+                        client.queue(&message);
+                    }
+                }
+                Ok(Some(other)) => tracing::warn!(frame = %other.frame(), "a frame from the holder out of place"),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(%error, "the holder broke the protocol");
+                    leg.code = Code::SessionHolderLost;
+                    return;
+                }
+            }
+        }
+        if leg.client_lost.is_none()
+            && let Err(error) = client.flush().await
+        {
+            leg.client_lost = Some(error.to_string());
+        }
+    }
+    if leg.exit.is_none() && leg.code == Code::Ok {
+        // The client must not wait: the holder is gone and said nothing.
+        leg.code = Code::SessionHolderLost;
+        let seen = "the process that held the session ended without a word".to_owned();
+        let closed = Closed { code: leg.code.number(), seen };
+        client.queue(&ToClient::from(closed));
+    }
+}
+
+fn note(message: &ToClient, leg: &mut Leg) {
+    match message {
+        ToClient::Data(data) | ToClient::DataErr(data) => leg.bytes_out += data.len() as u64,
+        ToClient::Exit(exit) => leg.exit = Some(*exit),
+        ToClient::Closed(closed) => leg.code = Code::from_number(closed.code),
+        _ => {}
+    }
+}

@@ -1,0 +1,49 @@
+//! Opens the recording of a permitted session. No recording, no shell: the type [`Recording`] is what the start takes.
+//!
+//! The header is on disk and synced before this returns; who, where, what, under which policy stands in it in the words of
+//! the audit log. Facts that somebody merely claims (path, correlation id) stand under `claimed`.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use noderelay_audit::{Header, Level, RecordError, Recording, Terminal};
+use noderelay_audit_event::SessionStarted;
+use noderelay_policy::{Permit, RecordLevel};
+use noderelay_proto::code::Code;
+use noderelay_proto::control::{Missing, Open};
+
+use crate::refusal::Refusal;
+
+/// Opens the recording below `directory`.
+///
+/// # Errors
+/// `recording.unavailable` with the cause; break-glass is the way in on a node whose disk refuses.
+pub fn open(directory: &Path, permit: &Permit, started: SessionStarted, open: &Open) -> Result<Recording, Refusal> {
+    let terminal = open.terminal.as_ref().map(|t| {
+        let size = t.size();
+        Terminal {
+            cols: size.map_or(80, |s| s.cols),
+            rows: size.map_or(24, |s| s.rows),
+            term: String::from_utf8_lossy(&t.term).into_owned(),
+        }
+    });
+    debug_assert_eq!(level(permit), started.level);
+    Recording::create(directory, &Header::new(started, terminal)).map_err(|e| refusal(&e))
+}
+
+/// The level that the permit's obligations ask for.
+pub fn level(permit: &Permit) -> Level {
+    match permit.obligations().record {
+        RecordLevel::Required => Level::Required,
+        RecordLevel::Strict => Level::Strict,
+    }
+}
+
+/// When a session starts, to the millisecond, as recording and holder share it.
+pub fn start_of(now: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
+}
+
+fn refusal(error: &RecordError) -> Refusal {
+    Refusal::new(Code::RecordingUnavailable, Missing::Recording, error.to_string())
+}

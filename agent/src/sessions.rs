@@ -1,0 +1,148 @@
+//! The registry of live sessions: registered *before* the policy is asked, so that no change can fall between the decision
+//! and the list that it is applied to.
+//!
+//! ```text
+//! register ─> New ─> (refused: dropped) | begun ─> legs come and go ─> the last holder of `Live` is dropped: removed
+//!          └> Again: the same principal, key and open_id, so the same session
+//! ```
+//!
+//! An entry lives as long as somebody holds its [`Live`], and is removed exactly once, whatever ended the session. The id
+//! is a name, never a capability.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use bytes::Bytes;
+use noderelay_audit_event::SessionStarted;
+use noderelay_pki::verify::VerifiedPeer;
+use noderelay_proto::code::Code;
+use noderelay_proto::control::{Open, Opened};
+use noderelay_proto::id::{OpenId, SessionId};
+
+use crate::refusal::Refusal;
+
+/// Who asked, and with which attempt: the same three again mean the same session, never a second shell.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Attempt {
+    principal: String,
+    key: String,
+    open_id: OpenId,
+}
+
+type Table = HashMap<Attempt, Weak<Live>>;
+
+/// The sessions of this node.
+#[derive(Clone)]
+pub struct Sessions {
+    table: Arc<Mutex<Table>>,
+    most: usize,
+}
+
+/// A live session.
+pub struct Live {
+    /// Its name.
+    pub id: SessionId,
+    /// What is known once its command runs.
+    pub begun: OnceLock<Arc<Begun>>,
+    legs: AtomicU64,
+    attempt: Attempt,
+    table: Arc<Mutex<Table>>,
+}
+
+/// A session whose command runs.
+pub struct Begun {
+    /// The wish, word for word: a repeated one must be equal.
+    pub open: Open,
+    /// What the client was told.
+    pub opened: Opened,
+    /// What stands in the record.
+    pub facts: SessionStarted,
+    /// What lets the agent back to the holder. Secret.
+    pub token: Bytes,
+}
+
+/// What a registration found.
+pub enum Entry {
+    /// A session that is yet to begin.
+    New(Arc<Live>),
+    /// The session that this very attempt opened before.
+    Again(Arc<Live>),
+}
+
+impl Sessions {
+    /// A registry that holds at most `most` sessions at once.
+    pub fn new(most: usize) -> Self {
+        Self { table: Arc::default(), most }
+    }
+
+    /// Enters a session, or finds the one that the same attempt opened.
+    ///
+    /// # Errors
+    /// `session.limit` when the node is full.
+    pub fn register(&self, peer: &VerifiedPeer, open_id: OpenId) -> Result<Entry, Refusal> {
+        let attempt =
+            Attempt { principal: peer.identity().to_string(), key: peer.key_fingerprint().to_owned(), open_id };
+        let id = SessionId::new(random()?);
+        let mut table = lock(&self.table);
+        if let Some(live) = table.get(&attempt).and_then(Weak::upgrade) {
+            return Ok(Entry::Again(live));
+        }
+        if table.len() >= self.most {
+            let seen = format!("{} sessions are open, as many as this node allows", table.len());
+            return Err(Refusal::node(Code::SessionLimit, seen));
+        }
+        let live = Arc::new(Live {
+            id,
+            begun: OnceLock::new(),
+            legs: AtomicU64::new(0),
+            attempt: attempt.clone(),
+            table: Arc::clone(&self.table),
+        });
+        table.insert(attempt, Arc::downgrade(&live));
+        Ok(Entry::New(live))
+    }
+
+    /// How many are live.
+    pub fn count(&self) -> usize {
+        lock(&self.table).len()
+    }
+}
+
+impl Live {
+    /// A number for a new leg; the newest one counts.
+    pub fn new_leg(&self) -> u64 {
+        self.legs.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// Whether a newer leg took over from `leg`.
+    pub fn superseded(&self, leg: u64) -> bool {
+        self.legs.load(Ordering::Acquire) > leg
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let mut table = lock(&self.table);
+        // A successor of the same attempt may stand there already.
+        if table.get(&self.attempt).is_some_and(|entry| entry.strong_count() == 0) {
+            table.remove(&self.attempt);
+        }
+    }
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    // Nothing under the lock can panic half-way, so the table is whole even when a thread did.
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Random bytes from the system.
+///
+/// # Errors
+/// `agent.internal` when the generator fails.
+pub fn random<const N: usize>() -> Result<[u8; N], Refusal> {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes)
+        .map_err(|_| Refusal::node(Code::AgentInternal, "the node's random generator failed"))?;
+    Ok(bytes)
+}

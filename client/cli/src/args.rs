@@ -1,0 +1,380 @@
+//! The command line (a contract: scripts rely on it).
+//!
+//! `noderelay [options] NODE [--] [COMMAND…]` has no subcommand word, so the first word that is neither an option nor an
+//! option's value decides: a known subcommand, or a node. A node with a subcommand's name is reached by
+//! `noderelay shell NODE`. Options of a session end at NODE; all words after it belong to the remote command.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// One audited shell on any node, through the Kubernetes API or through relays.
+#[derive(Debug, Parser)]
+#[command(name = "noderelay", version = version(), about, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(override_usage = "noderelay [OPTIONS] NODE [--] [COMMAND]...\n       noderelay COMMAND ...")]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options that stand before or after any subcommand.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Configuration file [default: $NODERELAY_CONFIG, then $XDG_CONFIG_HOME/noderelay/config.yaml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Say less: no line before the shell
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more; twice for the libraries' logs too
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  noderelay demo                                  a shell on this machine, through a throw-away relay
+  noderelay --via-relay gpu-7                     a shell on node gpu-7 through the relays
+  noderelay --via-relay gpu-7 -- nvidia-smi -L    one command; its exit code is returned
+  tar c etc | noderelay --via-relay gpu-7 -- tar x -C /tmp
+  noderelay doctor gpu-7                          what is missing for a shell there, and how to get it
+
+Exit codes: the remote command's own; 128+n when signal n ended it; 255 for every failure of NodeRelay itself
+(--status FILE tells which). Other commands: 0 good, 1 a finding, 2 usage.";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Open a shell on NODE, or run one command (what `noderelay NODE` does)
+    Shell(SessionArgs),
+    /// A relay, an agent and a shell on this machine, from nothing
+    #[cfg(feature = "demo")]
+    Demo(DemoArgs),
+    /// Check path, identity, policy and grant for NODE
+    Doctor(DoctorArgs),
+    /// Who I am, until when, from which CA
+    Whoami(OutputArgs),
+    /// Play a recording
+    Replay(ReplayArgs),
+    /// Signing keys of policy signers and the pipeline
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// A cluster CA by hand: without Kubernetes, for tests, for providers
+    #[command(subcommand)]
+    Pki(PkiCommand),
+    /// The signed policy: write, sign, publish, verify
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Check the configuration file and print what is in effect
+    CheckConfig,
+    /// Print a completion script
+    Completion(CompletionArgs),
+    /// (internal) relay, agent, holder and child of the demo
+    #[cfg(feature = "demo")]
+    #[command(hide = true, subcommand)]
+    Internal(InternalCommand),
+}
+
+/// Options of a session.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Words after NODE belong to the remote command and reach it exactly as given, one by one.\n\
+Local keys at the start of a line: ~. leave, ~s status, ~? help, ~~ a tilde.")]
+pub struct SessionArgs {
+    /// Use the relays (same as --path relay)
+    #[arg(long, conflicts_with = "path")]
+    pub via_relay: bool,
+    /// How to reach the node
+    #[arg(long, value_enum)]
+    pub path: Option<PathArg>,
+    /// The node's cluster, when its name is not unique
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    /// A relay's address instead of those of the fleet file (repeatable)
+    #[arg(long = "relay", value_name = "HOST:PORT")]
+    pub relays: Vec<String>,
+    /// Why; policy may demand it. Stands in the record
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// Profile to run under [default: the node's]
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+    /// Write one JSON object about the outcome
+    #[arg(long, value_name = "FILE")]
+    pub status: Option<PathBuf>,
+    /// Force a terminal
+    #[arg(short = 't', overrides_with = "no_tty")]
+    pub tty: bool,
+    /// No terminal
+    #[arg(short = 'T', overrides_with = "tty")]
+    pub no_tty: bool,
+    /// Run LINE in the login shell
+    #[arg(short = 'c', value_name = "LINE", conflicts_with = "argv")]
+    pub line: Option<OsString>,
+    /// The account that the session must run under (checked, for tools that pass -l)
+    #[arg(short = 'l', value_name = "USER")]
+    pub login: Option<String>,
+    /// The node
+    #[arg(value_name = "NODE")]
+    pub node: String,
+    /// The command; without it, a login shell
+    #[arg(value_name = "COMMAND", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub argv: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PathArg {
+    Auto,
+    Api,
+    Relay,
+    Direct,
+}
+
+#[cfg(feature = "demo")]
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Keep relay and agent running in the foreground, state and config.yaml in DIR, for a second terminal
+    #[arg(long, value_name = "DIR", conflicts_with = "argv")]
+    pub up: Option<PathBuf>,
+    /// The command; without it, a shell
+    #[arg(value_name = "COMMAND", last = true)]
+    pub argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// The node; without it only what needs no node is checked
+    pub node: Option<String>,
+    /// The node's cluster, when its name is not unique
+    #[arg(long, value_name = "NAME")]
+    pub cluster: Option<String>,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Args)]
+pub struct OutputArgs {
+    /// Form of the output
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    Table,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The recording
+    pub file: PathBuf,
+    /// Times as fast
+    #[arg(long, default_value_t = 1.0)]
+    pub speed: f64,
+    /// Longest pause, seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub idle: Option<f64>,
+    /// Print all at once
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum KeyCommand {
+    /// Make a signing key (Ed25519): FILE with mode 0600, FILE.pub beside it
+    Create { file: PathBuf },
+    /// Show a key's id and public half
+    Show { file: PathBuf },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PkiCommand {
+    /// Make a cluster CA: DIR/ca.crt and DIR/ca.key
+    Init {
+        dir: PathBuf,
+        /// Trust domain of the fleet
+        #[arg(long)]
+        trust_domain: String,
+        /// The one cluster that this CA may speak for
+        #[arg(long)]
+        cluster: String,
+        /// Life of the CA certificate
+        #[arg(long, default_value = "3650d")]
+        valid_for: String,
+    },
+    /// Issue a certificate: OUT.crt and OUT.key
+    Issue {
+        /// Folder of the CA
+        #[arg(long)]
+        ca: PathBuf,
+        /// Path without ending of what is written
+        #[arg(long)]
+        out: PathBuf,
+        /// Groups of a user
+        #[arg(long = "group")]
+        groups: Vec<String>,
+        /// Life of the certificate [default: 12h for a user, 30d for node and relay]
+        #[arg(long)]
+        valid_for: Option<String>,
+        #[command(flatten)]
+        subject: SubjectArgs,
+    },
+    /// Show what a certificate says
+    Inspect {
+        file: PathBuf,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct SubjectArgs {
+    /// Certificate of a user
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Certificate of a node
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+    /// Certificate of a relay
+    #[arg(long, value_name = "NAME")]
+    pub relay: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PolicyCommand {
+    /// Write a policy repository with starter policies
+    Init {
+        dir: PathBuf,
+        #[arg(long)]
+        trust_domain: String,
+        /// Public keys of those who sign the root (repeatable)
+        #[arg(long = "root-key", required = true, value_name = "FILE.pub")]
+        root_keys: Vec<PathBuf>,
+        /// Public keys of policy signers (repeatable)
+        #[arg(long = "signer", required = true, value_name = "FILE.pub")]
+        signers: Vec<PathBuf>,
+        /// How many policy signers are needed
+        #[arg(long, default_value_t = 1)]
+        threshold: u64,
+        /// How many root signers are needed
+        #[arg(long, default_value_t = 1)]
+        root_threshold: u64,
+        /// Public key of the publishing pipeline
+        #[arg(long, value_name = "FILE.pub")]
+        pipeline: PathBuf,
+        /// A cluster: NAME=CA-CERTIFICATE (repeatable)
+        #[arg(long = "cluster", value_name = "NAME=FILE")]
+        clusters: Vec<String>,
+        /// A relay: CLUSTER/NAME=HOST:PORT (repeatable)
+        #[arg(long = "relay", value_name = "CLUSTER/NAME=HOST:PORT")]
+        relays: Vec<String>,
+    },
+    /// Add one key holder's signature over what is there now
+    Sign {
+        dir: PathBuf,
+        #[arg(long)]
+        key: PathBuf,
+        /// Which document
+        #[arg(long, value_enum, default_value = "targets")]
+        role: SignRole,
+    },
+    /// Assemble a publication from signed files
+    Publish {
+        dir: PathBuf,
+        /// The pipeline's key
+        #[arg(long)]
+        key: PathBuf,
+        /// Directory of the publication
+        #[arg(long)]
+        to: PathBuf,
+    },
+    /// Check a publication as an agent would
+    Verify {
+        publication: PathBuf,
+        /// A root that is trusted beforehand
+        #[arg(long)]
+        root: Option<PathBuf>,
+        #[command(flatten)]
+        output: OutputArgs,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SignRole {
+    Root,
+    Targets,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionArgs {
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+#[cfg(feature = "demo")]
+#[derive(Debug, Subcommand)]
+pub enum InternalCommand {
+    Relay { config: PathBuf },
+    Agent { config: PathBuf },
+    Holder,
+    Child,
+}
+
+/// Version, commit and protocol versions.
+pub fn version() -> &'static str {
+    static VERSION: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    VERSION.get_or_init(|| {
+        let commit = option_env!("NODERELAY_COMMIT").unwrap_or("unknown");
+        let spoken = noderelay_proto::version::Version::ALL.iter().map(|v| String::from_utf8_lossy(v.inner_alpn()));
+        format!("{} (commit {commit}; speaks {})", env!("CARGO_PKG_VERSION"), spoken.collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// Parses the command line; prints help or the usage error and ends the process as clap does (usage: 2).
+pub fn parse(words: impl Iterator<Item = OsString>) -> Cli {
+    let words = with_shell_word(words.collect());
+    Cli::parse_from(words)
+}
+
+/// Puts the word `shell` in front when the first plain word is no subcommand.
+fn with_shell_word(mut words: Vec<OsString>) -> Vec<OsString> {
+    let command = Cli::command();
+    let known = |w: &OsStr| command.get_subcommands().any(|s| OsStr::new(s.get_name()) == w);
+    let takes_value = |w: &str| {
+        // Long options as `--name VALUE`, short ones as `-x VALUE`; with `=` or joined they are one word.
+        let shell = command.find_subcommand("shell");
+        let all = command.get_arguments().chain(shell.into_iter().flat_map(|s| s.get_arguments()));
+        let mut found = false;
+        for arg in all {
+            let named = arg.get_long().is_some_and(|l| w.strip_prefix("--") == Some(l))
+                || (w.len() == 2 && arg.get_short().is_some_and(|s| w.strip_prefix('-') == Some(s.to_string().as_str())));
+            found |= named && arg.get_action().takes_values();
+        }
+        found
+    };
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        let text = word.to_string_lossy();
+        if text == "--" || matches!(&*text, "-h" | "--help" | "-V" | "--version") {
+            return words;
+        }
+        if !text.starts_with('-') || text == "-" {
+            if !known(word) {
+                words.insert(1, "shell".into());
+            }
+            return words;
+        }
+        at += if takes_value(&text) { 2 } else { 1 };
+    }
+    if words.len() > 1 {
+        // Options only: they are a session's, and the missing NODE is what clap should name.
+        words.insert(1, "shell".into());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! Which words are the node, the command, options: the contract of the command line.
+
+use super::*;
+
+fn session(line: &[&str]) -> SessionArgs {
+    let words = std::iter::once("noderelay").chain(line.iter().copied()).map(OsString::from).collect();
+    match Cli::try_parse_from(with_shell_word(words)).unwrap().command {
+        Command::Shell(s) => s,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn command(line: &[&str]) -> Result<Command, clap::Error> {
+    let words = std::iter::once("noderelay").chain(line.iter().copied()).map(OsString::from).collect();
+    Cli::try_parse_from(with_shell_word(words)).map(|c| c.command)
+}
+
+#[test]
+fn the_definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn options_end_at_the_node_and_all_words_after_it_are_the_commands() {
+    let s = session(&["--via-relay", "--reason", "doctor", "gpu-7", "ls", "-l", "--via-relay", ""]);
+    assert!(s.via_relay);
+    assert_eq!(s.node, "gpu-7");
+    assert_eq!(s.reason.as_deref(), Some("doctor"));
+    assert_eq!(s.argv, ["ls", "-l", "--via-relay", ""]);
+}
+
+#[test]
+fn a_double_dash_after_the_node_is_not_part_of_the_command() {
+    assert_eq!(session(&["gpu-7", "--", "printf", "%s|", "a b"]).argv, ["printf", "%s|", "a b"]);
+    assert_eq!(session(&["gpu-7", "--", "--help"]).argv, ["--help"]);
+    assert_eq!(session(&["gpu-7", "--", "sh", "--", "x"]).argv, ["sh", "--", "x"]);
+}
+
+#[test]
+fn a_node_with_a_subcommands_name_is_reached_by_shell() {
+    assert!(matches!(command(&["doctor"]).unwrap(), Command::Doctor(_)));
+    assert_eq!(session(&["shell", "doctor"]).node, "doctor");
+}
+
+#[test]
+fn rsync_calls_us_as_it_calls_ssh() {
+    let s = session(&["-l", "root", "gpu-7", "rsync", "--server", "-vlogDtpre.iLsfxCIvu", ".", "/data"]);
+    assert_eq!((s.login.as_deref(), s.node.as_str()), (Some("root"), "gpu-7"));
+    assert_eq!(s.argv.len(), 5);
+}
+
+#[test]
+fn the_last_of_t_and_big_t_counts() {
+    let s = session(&["-t", "-T", "n"]);
+    assert!(s.no_tty && !s.tty);
+}
+
+#[test]
+fn global_options_stand_anywhere() {
+    let c = command(&["--config", "demo/config.yaml", "doctor", "local"]).unwrap();
+    assert!(matches!(c, Command::Doctor(d) if d.node.as_deref() == Some("local")));
+}
+
+#[test]
+fn a_missing_node_is_a_usage_error() {
+    assert_eq!(command(&["--via-relay"]).unwrap_err().kind(), clap::error::ErrorKind::MissingRequiredArgument);
+    assert!(command(&["-c", "uptime"]).is_err());
+}
+
+#[cfg(feature = "demo")]
+#[test]
+fn demo_takes_a_command_after_the_dashes() {
+    match command(&["demo", "--", "sh", "-c", "exit 3"]).unwrap() {
+        Command::Demo(d) => assert_eq!(d.argv, ["sh", "-c", "exit 3"]),
+        other => panic!("{other:?}"),
+    }
+}

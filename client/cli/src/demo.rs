@@ -1,0 +1,222 @@
+//! `noderelay demo`: a whole fleet of one node on this machine, from nothing.
+//!
+//! ```text
+//! plain:  folder → fleet of one → relay and agent as tasks of this process → the ordinary client → all of it ended
+//! --up:   folder → fleet of one → relay and agent as child processes, started again when they die, until Ctrl-C
+//! ```
+//!
+//! Everything is real: certificates, signed publication, QUIC on loopback, inner TLS, policy, recording. Only the keys lie
+//! together in one folder, which is what makes it a demo.
+
+mod supervise;
+
+use std::ffi::OsString;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use jiff::Timestamp;
+use noderelay_agent::app::Reexec;
+use noderelay_agent::cli;
+use noderelay_agent::uplink::Said;
+use noderelay_client::config::state_folder;
+use noderelay_client::setup::{self, Layout, Spec};
+
+use noderelay_pki::files;
+use noderelay_relay as relay;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{DemoArgs, Global, InternalCommand};
+use crate::out;
+use supervise::Service;
+
+/// Relay and agent are on this machine: they serve within moments or never.
+const SERVING_WITHIN: Duration = Duration::from_secs(20);
+/// What is still running after this is left to the end of the process.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+/// Runs the demo; gives the exit code.
+pub async fn run(args: DemoArgs, global: &Global) -> Result<u8> {
+    match args.up {
+        Some(dir) => up(&dir).await.map(|()| 0),
+        None => once(args.argv, global).await,
+    }
+}
+
+/// One session through a relay and an agent that live in this process.
+async fn once(argv: Vec<OsString>, global: &Global) -> Result<u8> {
+    let folder = fresh_folder()?;
+    if !global.quiet {
+        out::say(&format!("demo: everything lies in {}", folder.display()));
+    }
+    let layout = setup::fleet_of_one(&folder, &spec(free_address()?)?, Timestamp::now()).await?;
+    let stop = CancellationToken::new();
+    let mut relay = {
+        let (config, stop) = (relay::Config::load(&layout.relay())?, stop.clone());
+        tokio::spawn(relay::run(config, |_| {}, stop))
+    };
+    let (said, mut heard) = mpsc::channel(4);
+    let mut agent = {
+        let config = noderelay_agent::config::Config::load(&layout.agent())?;
+        let reexec = Reexec { program: cli::OWN_PROGRAM.into(), words: words("holder") };
+        tokio::spawn(noderelay_agent::app::run(config, reexec, said, stop.clone()))
+    };
+    let attached = tokio::time::timeout(SERVING_WITHIN, heard.recv()).await;
+    let code = match attached {
+        Ok(Some(Said::Attached(_))) => Ok(crate::commands::session::demo(layout.client(), argv, global).await),
+        _ => Err(why_not_serving(&mut agent, &mut relay).await),
+    };
+    stop.cancel();
+    // Both say goodbye to each other within moments; what they hold does not matter after that.
+    let _ = tokio::time::timeout(STOP_WITHIN, async { (&mut agent).await.is_ok() && (&mut relay).await.is_ok() }).await;
+    code
+}
+
+async fn why_not_serving(
+    agent: &mut tokio::task::JoinHandle<Result<()>>,
+    relay: &mut tokio::task::JoinHandle<Result<()>>,
+) -> anyhow::Error {
+    let ended = async {
+        tokio::select! {
+            ended = agent => ("agent", ended),
+            ended = relay => ("relay", ended),
+        }
+    };
+    match tokio::time::timeout(Duration::from_millis(10), ended).await {
+        Ok((who, Ok(Err(error)))) => error.context(format!("the demo's {who} ended")),
+        Ok((who, ended)) => anyhow::anyhow!("the demo's {who} ended: {ended:?}"),
+        Err(_) => anyhow::anyhow!("the demo's agent did not reach its relay on loopback within {SERVING_WITHIN:?}"),
+    }
+}
+
+/// Relay and agent as child processes, in the foreground.
+async fn up(dir: &Path) -> Result<()> {
+    let dir = emptied(dir)?;
+    let layout = setup::fleet_of_one(&dir, &spec(free_address()?)?, Timestamp::now()).await?;
+    let program = std::env::current_exe().context("this program's own file")?;
+    let stop = noderelay_agent::app::stop_on_signals()?;
+    let service = |name: &'static str, config: PathBuf| {
+        let (serving, served) = oneshot::channel();
+        let service = Service { name, program: program.clone(), config, log: layout.log(name) };
+        (tokio::spawn(service.keep(stop.clone(), serving)), served)
+    };
+    let (mut relay, relay_serves) = service("relay", layout.relay());
+    let (mut agent, agent_serves) = service("agent", layout.agent());
+    let serving = async { relay_serves.await.is_ok() && agent_serves.await.is_ok() };
+    tokio::select! {
+        ended = &mut relay => return ended?,
+        ended = &mut agent => return ended?,
+        () = stop.cancelled() => {}
+        served = tokio::time::timeout(SERVING_WITHIN, serving) => {
+            if !matches!(served, Ok(true)) {
+                stop.cancel();
+                bail!("the demo does not serve within {SERVING_WITHIN:?}; its logs are in {}", dir.join("logs").display());
+            }
+            tell(&dir, &layout)?;
+        }
+    }
+    let ended = tokio::select! {
+        ended = &mut relay => ended?,
+        ended = &mut agent => ended?,
+        () = stop.cancelled() => Ok(()),
+    };
+    stop.cancel();
+    // Each ends its child and waits for it.
+    for task in [relay, agent] {
+        if !task.is_finished() {
+            let _ = task.await;
+        }
+    }
+    ended
+}
+
+/// The client's configuration appears last, whole, at its documented place: who waits for it can start.
+fn tell(dir: &Path, layout: &Layout) -> Result<()> {
+    let config = dir.join("config.yaml");
+    let text = "identity: {certificate: client/user.crt, key: client/user.key}\nbundle: published\nroot: published/metadata/1.root.json\nstate: client/state\n";
+    files::write_atomic(&config, text.as_bytes(), 0o644)?;
+    out::say(&format!(
+        "demo: relay and agent serve. In a second terminal:\n  noderelay --config {0} --via-relay local\n  noderelay --config {0} doctor local\nRecordings: {1}. Ctrl-C ends the demo.",
+        config.display(),
+        layout.recordings().display()
+    ));
+    Ok(())
+}
+
+/// A port that is free now and is taken by the relay in a moment. Whoever takes it in between makes the relay say so.
+fn free_address() -> Result<SocketAddr> {
+    UdpSocket::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).context("no UDP port on loopback")
+}
+
+fn spec(address: SocketAddr) -> Result<Spec> {
+    let user = std::env::var("USER").unwrap_or_default();
+    Ok(Spec::demo(address.to_string(), &user).or_else(|_| Spec::demo(address.to_string(), "operator"))?)
+}
+
+/// A new folder for one run, below the state folder.
+fn fresh_folder() -> Result<PathBuf> {
+    let state = state_folder().unwrap_or_else(|| std::env::temp_dir().join("noderelay"));
+    let base = state.join("demo");
+    let name = format!("{}-{}", Timestamp::now().strftime("%Y%m%d-%H%M%S"), std::process::id());
+    let folder = base.join(name);
+    files::private_directory(&folder)?;
+    Ok(folder)
+}
+
+/// The folder of `--up`: new, empty, or left by an earlier demo, whose recordings stay.
+fn emptied(dir: &Path) -> Result<PathBuf> {
+    files::private_directory(dir)?;
+    let dir = dir.canonicalize()?;
+    let earlier = dir.join("ca/ca.key").exists() && dir.join("agent/agent.yaml").exists();
+    let empty = std::fs::read_dir(&dir)?.next().is_none();
+    if !empty && !earlier {
+        bail!("{} holds something else; name an empty folder", dir.display());
+    }
+    if earlier {
+        for part in ["ca", "keys", "policy", "published", "relay", "client", "config.yaml", "agent/state/bundle"] {
+            let path = dir.join(part);
+            let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            match removed {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("{} can't be removed", path.display()));
+                }
+                _ => {}
+            }
+        }
+        for file in ["agent/node.key", "agent/node.crt", "agent/agent.yaml"] {
+            let _ = std::fs::remove_file(dir.join(file));
+        }
+    }
+    Ok(dir)
+}
+
+/// The words that lead this program to a part of the demo.
+fn words(part: &str) -> Vec<OsString> {
+    vec!["internal".into(), part.into()]
+}
+
+/// What the demo's child processes run.
+pub fn internal(command: InternalCommand) -> Result<ExitCode> {
+    match command {
+        InternalCommand::Relay { config } => serve_relay(&config)?,
+        InternalCommand::Agent { config } => cli::serve(&config, cli::LogFormat::Text, words("holder"))?,
+        InternalCommand::Holder => {
+            return Ok(noderelay_holder::holder_main(Path::new(cli::OWN_PROGRAM), &["internal", "child"]));
+        }
+        InternalCommand::Child => noderelay_child::child_main(),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve_relay(config: &Path) -> Result<()> {
+    cli::init_logs(cli::LogFormat::Text);
+    let config = relay::Config::load(config)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stop = noderelay_agent::app::stop_on_signals()?;
+        relay::run(config, |address| out::line(&format!("ready {address}")), stop).await
+    })
+}

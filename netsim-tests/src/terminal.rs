@@ -1,0 +1,93 @@
+//! A real pseudo-terminal with a program on it, as a person would sit before it.
+//!
+//! A reader thread collects everything that the program shows; tests wait for text in it and type.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+
+use nix::pty::{OpenptyResult, Winsize, openpty};
+use nix::sys::termios::{Termios, tcgetattr};
+
+use crate::fleet::{PATIENCE, Process};
+
+/// The terminal and its program.
+pub struct Terminal {
+    /// The program.
+    pub process: Process,
+    master: File,
+    slave: OwnedFd,
+    shown: Arc<(Mutex<Vec<u8>>, Condvar)>,
+}
+
+impl Terminal {
+    /// Starts `command` on a new terminal of this size.
+    pub fn start(mut command: Command, cols: u16, rows: u16) -> Self {
+        let size = Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+        let OpenptyResult { master, slave } = openpty(&size, None).expect("a pty");
+        let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
+        // `setsid --ctty` makes the terminal the controlling one, as a login would.
+        let mut wrapped = Command::new("setsid");
+        wrapped.arg("--ctty").arg("--wait").arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => wrapped.env(name, value),
+                None => wrapped.env_remove(name),
+            };
+        }
+        wrapped.env("TERM", "xterm-256color").stdin(end()).stdout(end()).stderr(end());
+        command = wrapped;
+        let child = command.spawn().expect("the program starts");
+        let shown: Arc<(Mutex<Vec<u8>>, Condvar)> = Arc::default();
+        let (mut reader, seen) = (File::from(master.try_clone().expect("a descriptor")), Arc::clone(&shown));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 65536];
+            while let Ok(n) = reader.read(&mut buffer) {
+                if n == 0 {
+                    break;
+                }
+                seen.0.lock().unwrap().extend_from_slice(&buffer[..n]);
+                seen.1.notify_all();
+            }
+        });
+        Self { process: Process(child), master: master.into(), slave, shown }
+    }
+
+    /// Types.
+    pub fn type_in(&mut self, text: impl AsRef<[u8]>) {
+        self.master.write_all(text.as_ref()).expect("the terminal takes input");
+    }
+
+    /// What was shown so far.
+    pub fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.shown.0.lock().unwrap()).into_owned()
+    }
+
+    /// Waits until `text` was shown; gives all that was shown.
+    pub fn wait_for(&self, text: &str) -> String {
+        let (lock, changed) = &*self.shown;
+        let holds = |all: &mut Vec<u8>| all.windows(text.len()).any(|w| w == text.as_bytes());
+        let (all, _) = changed.wait_timeout_while(lock.lock().unwrap(), PATIENCE, |all| !holds(all)).unwrap();
+        let all = String::from_utf8_lossy(&all).into_owned();
+        assert!(all.contains(text), "{text:?} was not shown within {PATIENCE:?}; shown:\n{all}");
+        all
+    }
+
+    /// Changes the size; the kernel tells the program.
+    pub fn resize(&self, cols: u16, rows: u16) {
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+        rustix::termios::tcsetwinsize(&self.master, size).expect("the size can be set");
+    }
+
+    /// The terminal's settings, as they are now.
+    pub fn settings(&self) -> Termios {
+        tcgetattr(self.slave.as_fd()).expect("the settings")
+    }
+
+    /// Waits for the program's end.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.process.0.wait().expect("the program ends")
+    }
+}

@@ -1,0 +1,172 @@
+//! One-shot commands through a real relay: exit codes, arguments, input, output, environment, record.
+
+use std::io::{Read as _, Write as _};
+use std::process::{Output, Stdio};
+
+use netsim_tests::fleet::Fleet;
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[track_caller]
+fn assert_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "stdout {:?}\nstderr {}", text(&output.stdout), text(&output.stderr));
+}
+
+/// Exit codes are the command's own, a signal is 128 + n with a note, and `--status` tells a remote 255 from our own.
+#[test]
+fn b008_exit_codes_are_the_commands_own() {
+    let fleet = Fleet::serving();
+    let not_executable = fleet.layout.root.join("not-executable");
+    std::fs::write(&not_executable, "").unwrap();
+    for (argv, code, note) in [
+        (vec!["true"], 0, ""),
+        (vec!["nosuchcmd"], 127, "nosuchcmd"),
+        (vec![not_executable.to_str().unwrap()], 126, "not-executable"),
+        (vec!["sh", "-c", "exit 130"], 130, ""),
+        (vec!["sh", "-c", "kill -SEGV $$"], 139, "signal"),
+        (vec!["sh", "-c", "kill -KILL $$"], 137, "signal"),
+    ] {
+        let output = fleet.run(&argv);
+        assert_code(&output, code);
+        assert!(text(&output.stderr).contains(note), "{argv:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+    let status = fleet.layout.root.join("status.json");
+    let remote = fleet.client().arg("--status").arg(&status).args(["local", "--", "sh", "-c", "exit 255"]).output().unwrap();
+    assert_code(&remote, 255);
+    let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&status).unwrap()).unwrap();
+    assert_eq!((said["origin"].as_str(), said["code"].as_str()), (Some("remote"), Some("ok")), "{said}");
+    assert_eq!(said["exit_code"], 255);
+    let ours = fleet.client().arg("--status").arg(&status).args(["nowhere", "--", "true"]).output().unwrap();
+    assert_code(&ours, 255);
+    let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&status).unwrap()).unwrap();
+    assert_ne!(said["origin"].as_str(), Some("remote"), "{said}");
+    assert_ne!(said["code"].as_str(), Some("ok"), "{said}");
+}
+
+/// Arguments arrive one by one, exactly as given.
+#[test]
+fn b031_arguments_are_a_list_never_a_line() {
+    let fleet = Fleet::serving();
+    let output = fleet.run(&["printf", "%s|", "a b", "c'd", "$HOME", "", "*", "x\ny"]);
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout), "a b|c'd|$HOME||*|x\ny|");
+    let line = fleet.client().args(["-c", "printf '%s|' a  b; exit 3", "local"]).output().unwrap();
+    assert_code(&line, 3);
+    assert_eq!(text(&line.stdout), "a|b|");
+}
+
+/// Nothing of the agent's environment is seen; locale and terminal come from the client by an allow-list.
+#[test]
+fn b030_the_environment_is_built_from_the_account() {
+    let fleet = Fleet::serving();
+    let output = fleet.client().env("LANG", "C.UTF-8").env("KUBECONFIG", "/secret").args(["local", "--", "env"]).output().unwrap();
+    assert_code(&output, 0);
+    let seen = text(&output.stdout);
+    for wanted in ["HOME=", "PATH=", "USER=", "LANG=C.UTF-8"] {
+        assert!(seen.lines().any(|l| l.starts_with(wanted)), "{wanted} is missing:\n{seen}");
+    }
+    let allowed = ["HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "LC_ALL", "PWD", "SHLVL", "_", "TERM"];
+    for line in seen.lines() {
+        let name = line.split('=').next().unwrap();
+        assert!(allowed.contains(&name) || name.starts_with("LC_"), "{line} leaked");
+    }
+}
+
+/// The end of input travels; a command without input starts.
+#[test]
+fn b007_the_end_of_input_is_a_message() {
+    let fleet = Fleet::serving();
+    let mut child = fleet.client().args(["local", "--", "wc", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"abc").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stdout).trim(), "3");
+
+    let data: Vec<u8> = (0..5_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let file = fleet.layout.root.join("5MB.bin");
+    std::fs::write(&file, &data).unwrap();
+    let input = std::fs::File::open(&file).unwrap();
+    let output = fleet.client().args(["local", "--", "cat"]).stdin(input).output().unwrap();
+    assert_code(&output, 0);
+    assert!(output.stdout == data, "{} bytes came back of {}", output.stdout.len(), data.len());
+
+    let output = fleet.client().args(["local", "--", "cat"]).stdin(Stdio::null()).output().unwrap();
+    assert_code(&output, 0);
+    // A closed stdin: the shell closes it before it becomes the client.
+    let client = fleet.client();
+    let closed = std::process::Command::new("sh")
+        .args(["-c", "exec \"$0\" \"$@\" <&-"])
+        .arg(client.get_program())
+        .args(client.get_args())
+        .args(["local", "--", "echo", "started"])
+        .output()
+        .unwrap();
+    assert_code(&closed, 0);
+    assert_eq!(text(&closed.stdout), "started\n");
+}
+
+/// A slow reader gets every byte and then the exit code.
+#[test]
+fn b009_the_tail_of_the_output_is_never_lost() {
+    const SIZE: usize = 200 * 1024 * 1024;
+    let fleet = Fleet::serving();
+    let mut child = fleet
+        .client()
+        .args(["local", "--", "sh", "-c", &format!("head -c {SIZE} /dev/zero; exit 5")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    // Slow at first, so that every buffer on the way is full when the command ends its writing; then fast.
+    let (mut seen, mut buffer) = (0, vec![0; 1 << 16]);
+    loop {
+        if seen < 2 * 1024 * 1024 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let n = stdout.read(&mut buffer).unwrap();
+        assert!(buffer[..n].iter().all(|b| *b == 0));
+        seen += n;
+        if n == 0 {
+            break;
+        }
+    }
+    assert_eq!(seen, SIZE);
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+/// Stdout belongs to the command alone, stderr comes apart.
+#[test]
+fn stdout_and_stderr_come_apart() {
+    let fleet = Fleet::serving();
+    let output = fleet.client().arg("-q").args(["local", "--", "sh", "-c", "echo out; echo err >&2"]).output().unwrap();
+    assert_code(&output, 0);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("out\n", "err\n"));
+}
+
+/// One-shot commands are recorded as shells are: who, where, what, under which policy, and what was shown.
+#[test]
+fn b023_every_kind_of_session_is_recorded() {
+    let fleet = Fleet::serving();
+    let seen = |output: Output, words: &[&str]| {
+        assert_code(&output, 0);
+        let found = fleet.recordings().into_iter().any(|path| {
+            let cast = std::fs::read_to_string(path).unwrap();
+            words.iter().all(|word| cast.contains(word))
+        });
+        assert!(found, "no recording holds {words:?}");
+    };
+    seen(fleet.run(&["echo", "mark-exec"]), &["mark-exec\\n", "\"version\":2", "user/tester", "\"policy_version\":1"]);
+    let line = fleet.client().args(["--reason", "mark-reason", "-c", "echo mark-line", "local"]).output().unwrap();
+    seen(line, &["mark-line\\n", "mark-reason"]);
+    let terminal = fleet.client().args(["-t", "local", "--", "echo", "mark-tty"]).stdin(Stdio::null()).output().unwrap();
+    seen(terminal, &["mark-tty\\r\\n"]);
+    assert_eq!(fleet.recordings().len(), 3, "one recording for each session");
+    // A recording plays.
+    let one = fleet.recordings().remove(0);
+    let played = fleet.plain().args(["replay", "--no-wait"]).arg(one).output().unwrap();
+    assert_code(&played, 0);
+    assert!(text(&played.stdout).contains("mark-"), "{}", text(&played.stdout));
+}

@@ -1,0 +1,136 @@
+//! What is refused, by whom, and what the operator is told.
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use netsim_tests::fleet::{Fleet, eventually, program};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn id_of(mut client: Command) -> Output {
+    client.args(["local", "--", "id"]).stdin(Stdio::null()).output().unwrap()
+}
+
+#[track_caller]
+fn assert_refused(output: &Output, words: &[&str]) {
+    assert_eq!(output.status.code(), Some(255), "{}", said(output));
+    assert!(output.stdout.is_empty());
+    for word in words {
+        assert!(said(output).contains(word), "{word:?} is not said:\n{}", said(output));
+    }
+}
+
+/// A person without a rule is denied, and told which part is missing and what was seen.
+#[test]
+fn default_deny_names_the_missing_part() {
+    let fleet = Fleet::serving();
+    let outsider = fleet.client_as(&fleet.layout.ca(), "outsider", &[], HOUR);
+    assert_refused(&id_of(outsider), &["policy.denied", "outsider", "no rule permits it"]);
+    let mut other_profile = fleet.client();
+    other_profile.args(["--profile", "root"]);
+    assert_refused(&id_of(other_profile), &["policy.profile", "login"]);
+    let mut other_account = fleet.client();
+    other_account.args(["-l", "somebody-else"]);
+    assert_refused(&id_of(other_account), &["shell.no_account", "somebody-else"]);
+    assert!(fleet.recordings().is_empty(), "nothing was started");
+}
+
+/// A certificate that is expired, of another CA or of another role opens nothing.
+#[test]
+fn bad_certificates_open_nothing() {
+    let fleet = Fleet::serving();
+    let other = fleet.layout.root.join("other-ca");
+    let init = Command::new(program("noderelay"))
+        .args(["pki", "init", "--trust-domain", "demo.noderelay", "--cluster", "demo"])
+        .arg(&other)
+        .output()
+        .unwrap();
+    assert!(init.status.success(), "{}", said(&init));
+    assert_refused(&id_of(fleet.client_as(&other, "tester", &["demo-operators"], HOUR)), &[]);
+    assert_refused(&id_of(fleet.client_of(&fleet.layout.root.join("agent/node"))), &[]);
+    eventually("a certificate of one second has expired", || {
+        let brief = fleet.client_as(&fleet.layout.ca(), "tester", &["demo-operators"], Duration::from_secs(1));
+        std::thread::sleep(Duration::from_millis(1100));
+        let output = id_of(brief);
+        output.status.code() == Some(255) && said(&output).contains("expired")
+    });
+    assert!(fleet.recordings().is_empty(), "nothing was started");
+}
+
+/// A node that is not the one that was asked for can't stand in for it: an agent whose certificate names another node is
+/// not routed to, and nothing falls back to it.
+#[test]
+fn only_the_node_that_was_asked_for_answers() {
+    let fleet = Fleet::serving();
+    let output = fleet.client().args(["other-node", "--", "id"]).output().unwrap();
+    assert_refused(&output, &["relay.no_such_node"]);
+}
+
+/// A publication that does not verify changes nothing on the node; the last good one stays in force.
+#[test]
+fn a_bad_publication_leaves_the_last_good_one_in_force() {
+    let fleet = Fleet::serving();
+    let timestamp = fleet.layout.published().join("metadata/timestamp.json");
+    let good = std::fs::read_to_string(&timestamp).unwrap();
+    assert!(good.contains("\"version\":1"), "{good}");
+    std::fs::write(&timestamp, good.replace("\"version\":1", "\"version\":2")).unwrap();
+    eventually("the agent noticed", || fleet.logs().contains("the last good one stays in force"));
+    let output = fleet.run(&["echo", "still here"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+/// A policy that does not parse is refused where it is signed, and would be refused on the node.
+#[test]
+fn a_policy_that_does_not_parse_is_not_signed() {
+    let fleet = Fleet::files("");
+    std::fs::write(fleet.layout.policy().join("policies/demo.cedar"), "permit (principal, action").unwrap();
+    let output = Command::new(program("noderelay"))
+        .args(["policy", "sign"])
+        .arg(fleet.layout.policy())
+        .arg("--key")
+        .arg(fleet.layout.signing_key())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("demo.cedar"), "{}", said(&output));
+}
+
+/// A new policy ends what it no longer permits, with a code of its own, and the next attempt is denied.
+#[test]
+fn a_policy_that_takes_the_right_away_ends_the_session() {
+    let fleet = Fleet::serving();
+    let mut open = fleet.client();
+    open.args(["local", "--", "sh", "-c", "echo begun; sleep 600"]).stdin(Stdio::null());
+    let mut open = open.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 6];
+    std::io::Read::read_exact(open.stdout.as_mut().unwrap(), &mut first).unwrap();
+    fleet.republish(|policy| {
+        let file = policy.join("policies/demo.cedar");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("demo-operators", "nobody-at-all")).unwrap();
+    });
+    let ended = open.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(255), "{}", said(&ended));
+    assert!(said(&ended).contains("session.policy"), "{}", said(&ended));
+    assert_refused(&id_of(fleet.client()), &["policy.denied"]);
+}
+
+/// Level `strict`: where no recording can be written, nothing starts, and the cause is said.
+#[test]
+fn b022_strict_no_recording_no_shell() {
+    let fleet = Fleet::serving();
+    fleet.republish(|policy| {
+        let file = policy.join("policies/demo.cedar");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("\"required\"", "\"strict\"")).unwrap();
+    });
+    eventually("the new policy is in force", || fleet.logs().contains("a new publication is in force"));
+    // A file in the folder's place: it takes no recording, whoever the agent runs as.
+    std::fs::remove_dir_all(fleet.layout.recordings()).unwrap();
+    std::fs::write(fleet.layout.recordings(), "").unwrap();
+    assert_refused(&id_of(fleet.client()), &["recording.unavailable"]);
+}
