@@ -142,6 +142,10 @@ async fn down(
     client: &mut FrameWriter<impl AsyncWrite + Unpin>,
     leg: &mut Leg,
 ) {
+    // What was queued before (OPENED) goes out now: a command that waits for input says nothing by itself.
+    if let Err(error) = client.flush().await {
+        leg.client_lost = Some(error.to_string());
+    }
     loop {
         match holder.fill().await {
             Ok(true) => {}
