@@ -232,7 +232,8 @@ impl Session {
         if tokio::time::timeout(SOON, work).await.is_err() {
             let tail = self.out.len().saturating_sub(300);
             panic!(
-                "not in time: {what}; output ends {:?}",
+                "not in time: {what}; {} bytes of output, which ends {:?}",
+                self.out.len(),
                 String::from_utf8_lossy(&self.out[tail..])
             );
         }
@@ -332,9 +333,14 @@ impl Session {
         self.outbox.capacity() + self.outbox.in_flight()
     }
 
+    /// What has arrived and is not acknowledged.
+    pub fn unacknowledged(&self) -> u64 {
+        self.inbox.next_offset() - self.inbox.consumed_offset()
+    }
+
     /// Acknowledges all that has arrived.
     pub fn acknowledge(&mut self) {
-        let units = self.inbox.next_offset() - self.inbox.consumed_offset();
+        let units = self.unacknowledged();
         self.inbox.consumed(units, Duration::ZERO).unwrap();
         if let Some(offset) = self.inbox.take_ack() {
             self.tell(ToHolder::Session(ToNode::Ack(offset)));
