@@ -124,12 +124,22 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     now: impl Fn() -> Timestamp,
 ) -> Result<Accepted<S>, AcceptError> {
     let tls = |error: &dyn std::fmt::Display| AcceptError::Tls(io::Error::other(error.to_string()));
-    let config = party.server(Expect::Roles(CLIENTS), Leg::Inner, version::INNER).map_err(|e| tls(&e))?;
-    let stream = TlsAcceptor::from(config).accept(stream).await.map_err(AcceptError::Tls)?;
+    let config = party
+        .server(Expect::Roles(CLIENTS), Leg::Inner, version::INNER)
+        .map_err(|e| tls(&e))?;
+    let stream = TlsAcceptor::from(config)
+        .accept(stream)
+        .await
+        .map_err(AcceptError::Tls)?;
     let (_, connection) = stream.get_ref();
     // Verified once more from the certificates that the connection holds: no state of the handshake can stand in for it.
     let peer = party
-        .peer(connection.peer_certificates(), Usage::Client, &Expect::Roles(CLIENTS), now())
+        .peer(
+            connection.peer_certificates(),
+            Usage::Client,
+            &Expect::Roles(CLIENTS),
+            now(),
+        )
         .map_err(|e| tls(&e))?;
     let resume_key = connection
         .export_keying_material([0; resume::LENGTH], resume::KEY_LABEL, None)
@@ -147,7 +157,13 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         Err(error) => Err(error.into()),
     };
     match wish {
-        Ok(open) => Ok(Accepted { peer, open, resume_key, reader, writer }),
+        Ok(open) => Ok(Accepted {
+            peer,
+            open,
+            resume_key,
+            reader,
+            writer,
+        }),
         Err(error) => {
             let _ = writer.send(&closed(error.code(), &error.to_string())).await;
             let _ = writer.finish().await;
@@ -158,7 +174,11 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
 
 fn closed(code: Code, seen: &str) -> noderelay_proto::message::ToClient {
     let seen = crate::refusal::shown(seen);
-    noderelay_proto::control::Closed { code: code.number(), seen }.into()
+    noderelay_proto::control::Closed {
+        code: code.number(),
+        seen,
+    }
+    .into()
 }
 
 /// Takes one byte at a time, so that nothing of the TLS behind the header is taken: a header has some 60 bytes.
@@ -181,7 +201,11 @@ fn for_us(header: &RouteHeader, own: &Own) -> Result<(), AcceptError> {
         return Ok(());
     }
     let purpose = Purpose::try_from(header.purpose).map_or("unknown", Purpose::name);
-    Err(AcceptError::NotForUs { cluster: header.cluster.clone(), node: header.node.clone(), purpose })
+    Err(AcceptError::NotForUs {
+        cluster: header.cluster.clone(),
+        node: header.node.clone(),
+        purpose,
+    })
 }
 
 fn check(open: Open, own: &Own) -> Result<Open, AcceptError> {

@@ -34,7 +34,10 @@ pub fn resolve(name: &ProfileName, profile: Option<&Profile>, expected: &str) ->
         },
     };
     if !own.is_root() && account.uid != own.as_raw() {
-        let seen = format!("profile {name} runs as {}, and an agent without root (uid {own}) can't", account.name);
+        let seen = format!(
+            "profile {name} runs as {}, and an agent without root (uid {own}) can't",
+            account.name
+        );
         return Err(unusable(seen));
     }
     if !expected.is_empty() && expected != account.name {
@@ -47,5 +50,12 @@ pub fn resolve(name: &ProfileName, profile: Option<&Profile>, expected: &str) ->
 /// An id without a line in `/etc/passwd`, as containers have it.
 fn nameless() -> Account {
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    Account { name: uid.to_string(), uid, gid, groups: Vec::new(), home: "/".into(), shell: "/bin/sh".into() }
+    Account {
+        name: uid.to_string(),
+        uid,
+        gid,
+        groups: Vec::new(),
+        home: "/".into(),
+        shell: "/bin/sh".into(),
+    }
 }

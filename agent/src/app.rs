@@ -69,7 +69,13 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
         config,
         own,
     });
-    let mut uplinks = Uplinks { node: Arc::clone(&node), instance, said, running: HashMap::new(), tasks: JoinSet::new() };
+    let mut uplinks = Uplinks {
+        node: Arc::clone(&node),
+        instance,
+        said,
+        running: HashMap::new(),
+        tasks: JoinSet::new(),
+    };
     let mut changes = published.watch();
     let mut tick = tokio::time::interval(reload);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -96,7 +102,10 @@ fn own(credentials: &Watched<Credentials>) -> Result<Own> {
     let credentials = credentials.live().get();
     let identity = credentials.identity();
     match &identity.role {
-        Role::Node(name) => Ok(Own { cluster: identity.cluster.clone(), node: name.clone() }),
+        Role::Node(name) => Ok(Own {
+            cluster: identity.cluster.clone(),
+            node: name.clone(),
+        }),
         _ => bail!("the agent's certificate is for {identity}; a node certificate is needed"),
     }
 }
@@ -104,7 +113,9 @@ fn own(credentials: &Watched<Credentials>) -> Result<Own> {
 fn note_credentials(credentials: &mut Watched<Credentials>, now: Timestamp) {
     match credentials.check(now) {
         Checked::Changed => tracing::info!("a new certificate is in use"),
-        Checked::Kept { error, known: false } => tracing::warn!(%error, "the certificate files can't be used; the last good ones stay"),
+        Checked::Kept { error, known: false } => {
+            tracing::warn!(%error, "the certificate files can't be used; the last good ones stay")
+        }
         Checked::Kept { .. } | Checked::Same => {}
     }
 }
@@ -147,8 +158,13 @@ impl Uplinks {
     fn wanted(&self, in_force: Option<&InForce>) -> Vec<Vec<String>> {
         let config = &self.node.config;
         let mut wanted: Vec<Vec<String>> = if config.relays.is_empty() {
-            let relays = in_force.map(|f| f.publication.fleet().relays(&self.node.own.cluster)).unwrap_or_default();
-            relays.iter().map(|relay| relay.addresses.iter().map(ToString::to_string).collect()).collect()
+            let relays = in_force
+                .map(|f| f.publication.fleet().relays(&self.node.own.cluster))
+                .unwrap_or_default();
+            relays
+                .iter()
+                .map(|relay| relay.addresses.iter().map(ToString::to_string).collect())
+                .collect()
         } else {
             config.relays.iter().map(|address| vec![address.clone()]).collect()
         };

@@ -53,7 +53,12 @@ impl Wish {
             _ => Path::Relay,
         };
         let reason = (!open.reason.trim().is_empty()).then(|| open.reason.clone());
-        Ok(Self { action, profile, path, reason })
+        Ok(Self {
+            action,
+            profile,
+            path,
+            reason,
+        })
     }
 }
 
@@ -69,10 +74,16 @@ pub fn authorize(
     now: Timestamp,
 ) -> Result<Permit, Refusal> {
     let Some(in_force) = in_force else {
-        return Err(Refusal::node(Code::BundleMissing, "no verified publication has reached this node yet"));
+        return Err(Refusal::node(
+            Code::BundleMissing,
+            "no verified publication has reached this node yet",
+        ));
     };
     let version = in_force.publication.policy_version();
-    let versioned = |refusal| Refusal { policy_version: version, ..refusal };
+    let versioned = |refusal| Refusal {
+        policy_version: version,
+        ..refusal
+    };
     let freshness = in_force.publication.freshness(now);
     if !freshness.usable() {
         return Err(versioned(expired(&freshness)));
@@ -90,13 +101,19 @@ pub fn authorize(
         grant: false,
         now: in_force.publication.effective_time(now),
     };
-    in_force.policy.decide(&question).map_err(|denial| versioned(refusal(denial)))
+    in_force
+        .policy
+        .decide(&question)
+        .map_err(|denial| versioned(refusal(denial)))
 }
 
 fn expired(freshness: &Freshness) -> Refusal {
     let seen = match freshness {
         Freshness::Expired { what, when } => {
-            format!("{what} of the publication expired {}", noderelay_pki::time::format(*when))
+            format!(
+                "{what} of the publication expired {}",
+                noderelay_pki::time::format(*when)
+            )
         }
         other => other.code().to_owned(),
     };

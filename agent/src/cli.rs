@@ -18,7 +18,12 @@ use crate::config::Config;
 #[command(name = "noderelay-agent", version = version(), about, after_help = EXAMPLES)]
 struct Cli {
     /// Configuration file
-    #[arg(long, global = true, value_name = "FILE", default_value = "/etc/noderelay/agent.yaml")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        default_value = "/etc/noderelay/agent.yaml"
+    )]
     config: PathBuf,
     /// Form of the log, which goes to stderr
     #[arg(long, global = true, value_enum, default_value = "text")]
@@ -78,7 +83,10 @@ pub const OWN_PROGRAM: &str = "/proc/self/exe";
 pub fn serve(config: &Path, logs: LogFormat, words: Vec<OsString>) -> Result<()> {
     init_logs(logs);
     let config = Config::load(config)?;
-    let reexec = Reexec { program: OWN_PROGRAM.into(), words };
+    let reexec = Reexec {
+        program: OWN_PROGRAM.into(),
+        words,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = app::stop_on_signals()?;
@@ -106,7 +114,9 @@ fn check_config(path: &Path) -> Result<()> {
 /// Logs on stderr; `RUST_LOG` changes the filter.
 pub fn init_logs(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     let set = match format {
         LogFormat::Text => logs.try_init(),
         LogFormat::Json => logs.json().try_init(),
@@ -126,7 +136,10 @@ pub fn version() -> &'static str {
 
 fn spoken() -> String {
     let versions = noderelay_proto::version::Version::ALL.iter();
-    versions.map(|v| String::from_utf8_lossy(v.inner_alpn())).collect::<Vec<_>>().join(", ")
+    versions
+        .map(|v| String::from_utf8_lossy(v.inner_alpn()))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Name and version for status.

@@ -142,7 +142,10 @@ impl Config {
     /// Reads and checks the file; relative paths become relative to its folder.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let bytes = noderelay_pki::files::read_bounded(path, MAX_CONFIG)?;
-        let malformed = |seen: String| ConfigError::Malformed { path: path.into(), seen };
+        let malformed = |seen: String| ConfigError::Malformed {
+            path: path.into(),
+            seen,
+        };
         let text = std::str::from_utf8(&bytes).map_err(|e| malformed(format!("not UTF-8: {e}")))?;
         let mut config: Self = serde_saphyr::from_str(text).map_err(|e| malformed(e.to_string()))?;
         let base = path.parent().unwrap_or(Path::new("."));

@@ -45,7 +45,10 @@ pub struct FrameReader<R, T> {
 impl<R: AsyncRead + Unpin, T: Message> FrameReader<R, T> {
     /// A reader at the start of a stream.
     pub fn new(input: R) -> Self {
-        Self { input, frames: Frames::new() }
+        Self {
+            input,
+            frames: Frames::new(),
+        }
     }
 
     /// The next message, waiting for it; `None` at a clean end.
@@ -91,7 +94,10 @@ pub struct FrameWriter<W> {
 impl<W: AsyncWrite + Unpin> FrameWriter<W> {
     /// A writer.
     pub fn new(output: W) -> Self {
-        Self { output, queued: BytesMut::new() }
+        Self {
+            output,
+            queued: BytesMut::new(),
+        }
     }
 
     /// Queues a message without writing.

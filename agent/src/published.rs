@@ -67,7 +67,10 @@ impl Published {
     /// # Errors
     /// When neither can be used.
     pub async fn open(directory: &Path, state: &Path, now: Timestamp) -> Result<Self, PublishedError> {
-        let bundle = |source| PublishedError::Bundle { directory: directory.into(), source };
+        let bundle = |source| PublishedError::Bundle {
+            directory: directory.into(),
+            source,
+        };
         let store = Store::open(&state.join("bundle")).map_err(bundle)?;
         if store.pinned().map_err(bundle)?.is_none() {
             let fingerprint = store.pin_first_use(directory).map_err(bundle)?;
@@ -85,7 +88,13 @@ impl Published {
         }
         let trust = Live::new(trust);
         let current = watch::channel(Some(Arc::new(first))).0;
-        Ok(Self { directory: directory.into(), store, current, trust, fault })
+        Ok(Self {
+            directory: directory.into(),
+            store,
+            current,
+            trust,
+            fault,
+        })
     }
 
     /// Receives what is in force, now and after each change.
@@ -105,7 +114,10 @@ impl Published {
                 self.fault = None;
                 let held = self.current.borrow().as_ref().map(|held| held.publication.versions());
                 if held != Some(new.publication.versions()) {
-                    tracing::info!(version = new.publication.policy_version(), "a new publication is in force");
+                    tracing::info!(
+                        version = new.publication.policy_version(),
+                        "a new publication is in force"
+                    );
                     self.trust.set(trust);
                     self.current.send_replace(Some(Arc::new(new)));
                 }
@@ -123,12 +135,20 @@ impl Published {
 
 async fn load(store: &Store, directory: &Path, now: Timestamp) -> Result<(InForce, TrustAnchors), PublishedError> {
     let loaded = store.load(directory, now).await;
-    in_force(directory, loaded.map_err(|source| PublishedError::Bundle { directory: directory.into(), source })?)
+    in_force(
+        directory,
+        loaded.map_err(|source| PublishedError::Bundle {
+            directory: directory.into(),
+            source,
+        })?,
+    )
 }
 
 async fn last_good(store: &Store, directory: &Path, now: Timestamp) -> Option<(InForce, TrustAnchors)> {
     match store.last_good(now).await {
-        Ok(found) => in_force(directory, found?).inspect_err(|error| tracing::error!(%error, "the last good publication")).ok(),
+        Ok(found) => in_force(directory, found?)
+            .inspect_err(|error| tracing::error!(%error, "the last good publication"))
+            .ok(),
         Err(error) => {
             tracing::error!(%error, "the last good publication can't be read");
             None
@@ -139,10 +159,15 @@ async fn last_good(store: &Store, directory: &Path, now: Timestamp) -> Option<(I
 /// What was verified, parsed; with its CAs. A fault in either leaves everything as it is.
 fn in_force(directory: &Path, publication: Publication) -> Result<(InForce, TrustAnchors), PublishedError> {
     let trust = publication.fleet().trust_anchors();
-    let trust = trust.map_err(|source| PublishedError::Bundle { directory: directory.into(), source })?;
+    let trust = trust.map_err(|source| PublishedError::Bundle {
+        directory: directory.into(),
+        source,
+    })?;
     let version = publication.policy_version();
-    let policies: Vec<(String, Vec<u8>)> =
-        publication.files(POLICIES).map(|(name, bytes)| (name.to_owned(), bytes.to_vec())).collect();
+    let policies: Vec<(String, Vec<u8>)> = publication
+        .files(POLICIES)
+        .map(|(name, bytes)| (name.to_owned(), bytes.to_vec()))
+        .collect();
     let rules = publication.file(NODE_RULES).unwrap_or_default();
     let policy =
         PolicySet::parse(version, &policies, rules).map_err(|source| PublishedError::Policy { version, source })?;

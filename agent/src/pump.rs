@@ -37,13 +37,25 @@ pub struct Leg {
 
 /// Runs the leg. `orders` may end the session from outside.
 pub async fn pump(
-    client: (FrameReader<impl AsyncRead + Unpin, ToNode>, FrameWriter<impl AsyncWrite + Unpin>),
-    holder: (FrameReader<impl AsyncRead + Unpin, FromHolder>, FrameWriter<impl AsyncWrite + Unpin>),
+    client: (
+        FrameReader<impl AsyncRead + Unpin, ToNode>,
+        FrameWriter<impl AsyncWrite + Unpin>,
+    ),
+    holder: (
+        FrameReader<impl AsyncRead + Unpin, FromHolder>,
+        FrameWriter<impl AsyncWrite + Unpin>,
+    ),
     orders: mpsc::Receiver<Terminate>,
 ) -> Leg {
     let (from_client, mut to_client) = client;
     let (from_holder, to_holder) = holder;
-    let mut leg = Leg { exit: None, code: Code::Ok, client_lost: None, bytes_in: 0, bytes_out: 0 };
+    let mut leg = Leg {
+        exit: None,
+        code: Code::Ok,
+        client_lost: None,
+        bytes_in: 0,
+        bytes_out: 0,
+    };
     let mut bytes_in = 0;
     let mut lost = None;
     {
@@ -132,7 +144,11 @@ fn out_of_order(frame: Type) -> ToHolder {
 }
 
 fn terminate(code: Code, seen: &str) -> ToHolder {
-    Terminate { code: code.number(), seen: shown(seen) }.into()
+    Terminate {
+        code: code.number(),
+        seen: shown(seen),
+    }
+    .into()
 }
 
 /// Holder to client; ends with the holder. A client that can't be written to any more loses nothing: what it did not
@@ -182,7 +198,10 @@ async fn down(
         // The client must not wait: the holder is gone and said nothing.
         leg.code = Code::SessionHolderLost;
         let seen = "the process that held the session ended without a word".to_owned();
-        let closed = Closed { code: leg.code.number(), seen };
+        let closed = Closed {
+            code: leg.code.number(),
+            seen,
+        };
         client.queue(&ToClient::from(closed));
     }
 }

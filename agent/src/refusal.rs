@@ -24,7 +24,12 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal by a step that asks no policy.
     pub fn new(code: Code, missing: Missing, seen: impl Into<String>) -> Self {
-        Self { code, missing, seen: seen.into(), policy_version: 0 }
+        Self {
+            code,
+            missing,
+            seen: seen.into(),
+            policy_version: 0,
+        }
     }
 
     /// A refusal for a reason that lies in the node itself.

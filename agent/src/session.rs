@@ -55,9 +55,21 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, stream: ForUs
 }
 
 async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accepted<S>) {
-    let Accepted { peer, open, resume_key, reader, mut writer } = accepted;
+    let Accepted {
+        peer,
+        open,
+        resume_key,
+        reader,
+        mut writer,
+    } = accepted;
     match begin(node, &peer, &open, &resume_key).await {
-        Ok(Ready { live, begun, wish, holder, opened }) => {
+        Ok(Ready {
+            live,
+            begun,
+            wish,
+            holder,
+            opened,
+        }) => {
             let number = live.new_leg();
             writer.queue(&ToClient::from(opened));
             let (give_order, orders) = mpsc::channel(1);
@@ -114,23 +126,50 @@ async fn begin(node: &Node, peer: &VerifiedPeer, open: &Open, resume_key: &[u8])
     let started = facts(&permit, peer, open, &wish, &live, &account.name, now);
     let recording = recorder::open(&node.config.recordings(), &permit, started.clone(), open)?;
     let demo = in_force.is_some_and(|f| f.publication.demo());
-    let facts = Facts { started: &started, open, account: &account, resume_key, demo };
+    let facts = Facts {
+        started: &started,
+        open,
+        account: &account,
+        resume_key,
+        demo,
+    };
     let (holder, begun) = node.launcher.start(permit, recording, facts, live.id).await?;
     events::emit(Event::SessionStarted(started));
     let begun = live.begun.get_or_init(|| Arc::new(begun)).clone();
-    Ok(Ready { opened: begun.opened.clone(), live, begun, wish, holder })
+    Ok(Ready {
+        opened: begun.opened.clone(),
+        live,
+        begun,
+        wish,
+        holder,
+    })
 }
 
 async fn again(node: &Node, live: Arc<Live>, open: &Open, wish: Wish) -> Result<Ready, Refusal> {
     let Some(begun) = live.begun.get().cloned() else {
-        return Err(Refusal::node(Code::AgentNotReady, "this attempt is being served over another path"));
+        return Err(Refusal::node(
+            Code::AgentNotReady,
+            "this attempt is being served over another path",
+        ));
     };
     if begun.open != *open {
-        return Err(Refusal::node(Code::SessionDuplicate, format!("session {} was opened with other words", live.id)));
+        return Err(Refusal::node(
+            Code::SessionDuplicate,
+            format!("session {} was opened with other words", live.id),
+        ));
     }
     let (holder, consumed) = node.launcher.again(&begun).await?;
     tracing::info!(session = %live.id, "the same attempt again: the same session");
-    Ok(Ready { opened: Opened { consumed, ..begun.opened.clone() }, live, begun, wish, holder })
+    Ok(Ready {
+        opened: Opened {
+            consumed,
+            ..begun.opened.clone()
+        },
+        live,
+        begun,
+        wish,
+        holder,
+    })
 }
 
 /// Waits until what is in force no longer permits the session; gives the order that ends it.
@@ -145,7 +184,10 @@ async fn ask_again(node: &Node, peer: &VerifiedPeer, wish: &Wish) -> Terminate {
         if let Err(refusal) = authorize::authorize(in_force.as_deref(), &node.own, peer, wish, Timestamp::now())
             && refusal.code != Code::BundleExpired
         {
-            return Terminate { code: Code::SessionPolicy.number(), seen: shown(&refusal.seen) };
+            return Terminate {
+                code: Code::SessionPolicy.number(),
+                seen: shown(&refusal.seen),
+            };
         }
     }
 }
@@ -185,7 +227,10 @@ fn facts(
 
 fn claimed(open: &Open, wish: &Wish) -> Claimed {
     let correlation_id = (!open.correlation_id.is_empty()).then(|| open.correlation_id.clone());
-    Claimed { path: Some(wish.path.as_str().to_owned()), correlation_id }
+    Claimed {
+        path: Some(wish.path.as_str().to_owned()),
+        correlation_id,
+    }
 }
 
 fn ended(facts: &SessionStarted, leg: &Leg) -> SessionEnded {

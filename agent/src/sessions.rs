@@ -73,7 +73,10 @@ pub enum Entry {
 impl Sessions {
     /// A registry that holds at most `most` sessions at once.
     pub fn new(most: usize) -> Self {
-        Self { table: Arc::default(), most }
+        Self {
+            table: Arc::default(),
+            most,
+        }
     }
 
     /// Enters a session, or finds the one that the same attempt opened.
@@ -81,8 +84,11 @@ impl Sessions {
     /// # Errors
     /// `session.limit` when the node is full.
     pub fn register(&self, peer: &VerifiedPeer, open_id: OpenId) -> Result<Entry, Refusal> {
-        let attempt =
-            Attempt { principal: peer.identity().to_string(), key: peer.key_fingerprint().to_owned(), open_id };
+        let attempt = Attempt {
+            principal: peer.identity().to_string(),
+            key: peer.key_fingerprint().to_owned(),
+            open_id,
+        };
         let id = SessionId::new(random()?);
         let mut table = lock(&self.table);
         if let Some(live) = table.get(&attempt).and_then(Weak::upgrade) {

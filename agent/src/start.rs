@@ -75,16 +75,30 @@ impl Launcher {
         facts: Facts<'_>,
         id: SessionId,
     ) -> Result<(Holder, Begun), Refusal> {
-        let versioned = |refusal| Refusal { policy_version: permit.version(), ..refusal };
+        let versioned = |refusal| Refusal {
+            policy_version: permit.version(),
+            ..refusal
+        };
         let token = Bytes::copy_from_slice(&random::<32>()?);
         let start = self.orders(&permit, &facts, id, token.clone());
         let opened = self.opened(&permit, &facts, &start);
-        let handle = launch::launch(&self.program, &self.words, &self.directory(id), start, recording.into_file())
-            .map_err(|e| versioned(Refusal::node(Code::ShellFailed, e.to_string())))?;
+        let handle = launch::launch(
+            &self.program,
+            &self.words,
+            &self.directory(id),
+            start,
+            recording.into_file(),
+        )
+        .map_err(|e| versioned(Refusal::node(Code::ShellFailed, e.to_string())))?;
         let mut holder = Holder::of(handle);
         match holder.first().await.map_err(versioned)? {
             FromHolder::Started(_) => {
-                let begun = Begun { open: facts.open.clone(), opened, facts: facts.started.clone(), token };
+                let begun = Begun {
+                    open: facts.open.clone(),
+                    opened,
+                    facts: facts.started.clone(),
+                    token,
+                };
                 Ok((holder, begun))
             }
             FromHolder::StartFailed(failed) => {
@@ -99,8 +113,15 @@ impl Launcher {
     /// # Errors
     /// `session.holder_lost` when there is none any more.
     pub async fn again(&self, begun: &Begun) -> Result<(Holder, u64), Refusal> {
-        let id = begun.opened.session_id().map_err(|e| Refusal::node(e.code(), e.to_string()))?;
-        let adopt = Adopt { session: id.to_bytes(), token: begun.token.clone(), version: 1 };
+        let id = begun
+            .opened
+            .session_id()
+            .map_err(|e| Refusal::node(e.code(), e.to_string()))?;
+        let adopt = Adopt {
+            session: id.to_bytes(),
+            token: begun.token.clone(),
+            version: 1,
+        };
         let handle = launch::find(&self.directory(id), adopt)
             .map_err(|e| Refusal::node(Code::SessionHolderLost, e.to_string()))?;
         let mut holder = Holder::of(handle);
@@ -127,8 +148,14 @@ impl Launcher {
             account: Some(wire(facts.account)),
             env: open.env.clone(),
             terminal: open.terminal.clone(),
-            window: if open.terminal.is_some() { WINDOW_TERMINAL } else { WINDOW_BULK },
-            deadline_unix: obligations.max_duration.map(|d| noderelay_pki::time::after(started, d).as_second()),
+            window: if open.terminal.is_some() {
+                WINDOW_TERMINAL
+            } else {
+                WINDOW_BULK
+            },
+            deadline_unix: obligations
+                .max_duration
+                .map(|d| noderelay_pki::time::after(started, d).as_second()),
             idle_secs: obligations.idle.map(seconds),
             hup_grace_ms: u32::try_from(self.limits.hup_grace.duration().as_millis()).unwrap_or(u32::MAX),
             window_secs: seconds(self.limits.resume_window.duration()),
@@ -160,20 +187,32 @@ impl Launcher {
 impl Holder {
     fn of(handle: HolderHandle) -> Self {
         let (read, write) = handle.stream.into_split();
-        Self { reader: FrameReader::new(read), writer: FrameWriter::new(write) }
+        Self {
+            reader: FrameReader::new(read),
+            writer: FrameWriter::new(write),
+        }
     }
 
     async fn first(&mut self) -> Result<FromHolder, Refusal> {
         match tokio::time::timeout(ANSWER, self.reader.expect()).await {
             Ok(Ok(message)) => Ok(message),
-            Ok(Err(error)) => Err(Refusal::node(Code::SessionHolderLost, format!("the session's holder: {error}"))),
-            Err(_) => Err(Refusal::node(Code::ShellFailed, format!("the holder did not answer within {ANSWER:?}"))),
+            Ok(Err(error)) => Err(Refusal::node(
+                Code::SessionHolderLost,
+                format!("the session's holder: {error}"),
+            )),
+            Err(_) => Err(Refusal::node(
+                Code::ShellFailed,
+                format!("the holder did not answer within {ANSWER:?}"),
+            )),
         }
     }
 }
 
 fn out_of_order(message: &FromHolder) -> Refusal {
-    Refusal::node(Code::AgentInternal, format!("the session's holder answered with {}", message.frame()))
+    Refusal::node(
+        Code::AgentInternal,
+        format!("the session's holder answered with {}", message.frame()),
+    )
 }
 
 fn level(level: RecordLevel) -> control::RecordLevel {

@@ -105,7 +105,10 @@ async fn serve(
         let (send, recv) = link.connection.open_bi().await.map_err(std::io::Error::from)?;
         let (mut reader, mut writer) = (FrameReader::<_, ToAgent>::new(recv), FrameWriter::new(send));
         let sessions = u32::try_from(node.sessions.count()).unwrap_or(u32::MAX);
-        let register = Register { sessions, ..Register::new(instance, crate::cli::software()) };
+        let register = Register {
+            sessions,
+            ..Register::new(instance, crate::cli::software())
+        };
         writer.send(&Opening::from(register)).await?;
         Ok::<_, FramedError>((reader.expect().await?, reader, writer))
     };

@@ -147,27 +147,43 @@ pub async fn fleet_of_one(root: &Path, spec: &Spec, now: Timestamp) -> Result<La
     ca.save(&layout.ca())?;
     publish(&layout, spec, &ca, now).await?;
     let group = GroupName::parse(starter::DEMO_GROUP).map_err(|e| SetupError::Name(e.to_string()))?;
-    issue(&ca, Role::Relay(spec.relay.clone()), Vec::new(), &root.join("relay/relay"), now)?;
-    issue(&ca, Role::Node(spec.node.clone()), Vec::new(), &root.join("agent/node"), now)?;
-    issue(&ca, Role::User(spec.user.clone()), vec![group], &root.join("client/user"), now)?;
+    issue(
+        &ca,
+        Role::Relay(spec.relay.clone()),
+        Vec::new(),
+        &root.join("relay/relay"),
+        now,
+    )?;
+    issue(
+        &ca,
+        Role::Node(spec.node.clone()),
+        Vec::new(),
+        &root.join("agent/node"),
+        now,
+    )?;
+    issue(
+        &ca,
+        Role::User(spec.user.clone()),
+        vec![group],
+        &root.join("client/user"),
+        now,
+    )?;
     write(&layout.relay(), &relay_yaml(&spec.address))?;
     write(&layout.agent(), &agent_yaml(&spec.agent_extra))?;
     write(&layout.client(), CLIENT_YAML)?;
     Ok(layout)
 }
 
-async fn publish(
-    layout: &Layout,
-    spec: &Spec,
-    ca: &CertificateAuthority,
-    now: Timestamp,
-) -> Result<(), SetupError> {
+async fn publish(layout: &Layout, spec: &Spec, ca: &CertificateAuthority, now: Timestamp) -> Result<(), SetupError> {
     let key = SigningKey::create(&layout.signing_key(), Algorithm::Ed25519)?;
     let one = Signers::one(key.public());
     let mut content = vec![
         ("fleet.yaml".to_owned(), fleet(spec, ca).to_yaml()?.into_bytes()),
         ("principals.yaml".to_owned(), principals(spec)?.to_yaml()?.into_bytes()),
-        ("nodes.yaml".to_owned(), starter::demo_node_rules(&spec.cluster).into_bytes()),
+        (
+            "nodes.yaml".to_owned(),
+            starter::demo_node_rules(&spec.cluster).into_bytes(),
+        ),
     ];
     content.extend(
         starter::demo_policies(&spec.cluster)
@@ -218,8 +234,15 @@ fn fleet(spec: &Spec, ca: &CertificateAuthority) -> FleetFile {
 
 fn principals(spec: &Spec) -> Result<PrincipalsFile, SetupError> {
     let group = GroupName::parse(starter::DEMO_GROUP).map_err(|e| SetupError::Name(e.to_string()))?;
-    let groups = vec![Group { cluster: spec.cluster.clone(), group }];
-    Ok(PrincipalsFile { persons: Vec::new(), groups, mappings: Vec::new() })
+    let groups = vec![Group {
+        cluster: spec.cluster.clone(),
+        group,
+    }];
+    Ok(PrincipalsFile {
+        persons: Vec::new(),
+        groups,
+        mappings: Vec::new(),
+    })
 }
 
 /// Makes a key and its certificate: `PATH.key` and `PATH.crt`; the role's usual life.
@@ -248,7 +271,11 @@ pub fn issue(
 pub fn issue_spec(ca: &CertificateAuthority, key: &PrivateKey, spec: &LeafSpec, path: &Path) -> Result<(), SetupError> {
     let certificate = ca.issue(spec)?;
     key.save(&with_ending(path, "key"))?;
-    files::write_atomic(&with_ending(path, "crt"), pem::certificate_to_pem(&certificate).as_bytes(), 0o644)?;
+    files::write_atomic(
+        &with_ending(path, "crt"),
+        pem::certificate_to_pem(&certificate).as_bytes(),
+        0o644,
+    )?;
     Ok(())
 }
 

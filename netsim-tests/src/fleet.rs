@@ -27,7 +27,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// When it was not built.
 pub fn program(name: &str) -> PathBuf {
     let tests = std::env::current_exe().expect("the test's own file");
-    let built = tests.ancestors().map(|folder| folder.join(name)).find(|path| path.is_file());
+    let built = tests
+        .ancestors()
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file());
     built.unwrap_or_else(|| panic!("{name} is not built; `cargo xtask test` builds every program first"))
 }
 
@@ -75,33 +78,60 @@ impl Fleet {
 
     /// The files alone; nothing runs.
     pub fn files(agent_extra: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("fleet").tempdir().expect("a temporary folder");
-        let address = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port");
+        let folder = tempfile::Builder::new()
+            .prefix("fleet")
+            .tempdir()
+            .expect("a temporary folder");
+        let address = UdpSocket::bind("127.0.0.1:0")
+            .and_then(|s| s.local_addr())
+            .expect("a free port");
         let mut spec = Spec::demo(address.to_string(), "tester").expect("names");
         spec.agent_extra = agent_extra.to_owned();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let root = folder.path().join("fleet");
         let set_up = setup::fleet_of_one(&root, &spec, Timestamp::now());
         let layout = runtime.block_on(set_up).expect("a fleet");
-        Self { layout, relay: None, agent: None, _folder: folder }
+        Self {
+            layout,
+            relay: None,
+            agent: None,
+            _folder: folder,
+        }
     }
 
     /// Starts the relay.
     pub fn start_relay(&mut self) {
         let mut command = Command::new(program("noderelay-relay"));
-        command.arg("--config").arg(self.layout.relay()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(self.log("relay"));
+        command
+            .arg("--config")
+            .arg(self.layout.relay())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(self.log("relay"));
         self.relay = Some(Process(command.spawn().expect("the relay starts")));
     }
 
     /// Starts the agent and waits until the relay routes to it.
     pub fn start_agent(&mut self) {
         let mut command = Command::new(program("noderelay-agent"));
-        command.arg("--config").arg(self.layout.agent()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(self.log("agent"));
+        command
+            .arg("--config")
+            .arg(self.layout.agent())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(self.log("agent"));
         let mut child = command.spawn().expect("the agent starts");
         let stdout = child.stdout.take().expect("its stdout");
         self.agent = Some(Process(child));
         let line = first_line(stdout);
-        assert!(line.starts_with("ready"), "the agent said {line:?}; its log:\n{}", self.logs());
+        assert!(
+            line.starts_with("ready"),
+            "the agent said {line:?}; its log:\n{}",
+            self.logs()
+        );
     }
 
     /// The client, about to reach the node through the relay; options can be added before [`to_node`].
@@ -113,7 +143,13 @@ impl Fleet {
 
     /// Runs one command on the node, without input.
     pub fn run(&self, argv: &[&str]) -> Output {
-        let output = self.client().arg("local").arg("--").args(argv).stdin(Stdio::null()).output();
+        let output = self
+            .client()
+            .arg("local")
+            .arg("--")
+            .args(argv)
+            .stdin(Stdio::null())
+            .output();
         output.expect("the client starts")
     }
 
@@ -150,9 +186,16 @@ impl Fleet {
         let identity = Identity::new(ca.trust_domain().clone(), ca.cluster().clone(), role);
         let key = noderelay_pki::key::PrivateKey::generate().expect("a key");
         let mut spec = LeafSpec::new(identity, key.public_key_der(), Timestamp::now());
-        spec.groups = groups.iter().map(|g| noderelay_pki::name::GroupName::parse(g).expect("a name")).collect();
+        spec.groups = groups
+            .iter()
+            .map(|g| noderelay_pki::name::GroupName::parse(g).expect("a name"))
+            .collect();
         spec.not_after = noderelay_pki::time::after(Timestamp::now(), life);
-        let prefix = self.layout.root.join("client").join(format!("{user}-{}", key.fingerprint()));
+        let prefix = self
+            .layout
+            .root
+            .join("client")
+            .join(format!("{user}-{}", key.fingerprint()));
         setup::issue_spec(&ca, &key, &spec, &prefix).expect("a certificate");
         self.client_of(&prefix)
     }
@@ -162,12 +205,20 @@ impl Fleet {
         edit(&self.layout.policy());
         let run = |words: &[&str], to: Option<&Path>| {
             let mut command = Command::new(program("noderelay"));
-            command.args(words).arg(self.layout.policy()).arg("--key").arg(self.layout.signing_key());
+            command
+                .args(words)
+                .arg(self.layout.policy())
+                .arg("--key")
+                .arg(self.layout.signing_key());
             if let Some(to) = to {
                 command.arg("--to").arg(to);
             }
             let output = command.output().expect("the program starts");
-            assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(
+                output.status.success(),
+                "{words:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         };
         run(&["policy", "sign"], None);
         run(&["policy", "publish"], Some(&self.layout.published()));
@@ -175,17 +226,35 @@ impl Fleet {
 
     /// The recordings, in no order.
     pub fn recordings(&self) -> Vec<PathBuf> {
-        let Ok(entries) = fs::read_dir(self.layout.recordings()) else { return Vec::new() };
-        entries.filter_map(Result::ok).map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "cast")).collect()
+        let Ok(entries) = fs::read_dir(self.layout.recordings()) else {
+            return Vec::new();
+        };
+        entries
+            .filter_map(Result::ok)
+            .map(|e| e.path())
+            .filter(|p| p.extension().is_some_and(|e| e == "cast"))
+            .collect()
     }
 
     /// All logs, for a failure's message.
     pub fn logs(&self) -> String {
-        ["relay", "agent"].map(|of| format!("--- {of}\n{}", fs::read_to_string(self.layout.log(of)).unwrap_or_default())).join("\n")
+        ["relay", "agent"]
+            .map(|of| {
+                format!(
+                    "--- {of}\n{}",
+                    fs::read_to_string(self.layout.log(of)).unwrap_or_default()
+                )
+            })
+            .join("\n")
     }
 
     fn log(&self, of: &str) -> Stdio {
-        fs::File::options().create(true).append(true).open(self.layout.log(of)).expect("a log file").into()
+        fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.layout.log(of))
+            .expect("a log file")
+            .into()
     }
 }
 
@@ -220,7 +289,9 @@ pub fn eventually(what: &str, mut check: impl FnMut() -> bool) {
 
 /// Ids of live processes whose environment or command line holds `mark`.
 pub fn processes_with(mark: &str) -> Vec<u32> {
-    let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(all) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     let holds = |pid: &Path| {
         ["cmdline", "environ"].iter().any(|file| {
             fs::read(pid.join(file)).is_ok_and(|bytes| bytes.windows(mark.len()).any(|w| w == mark.as_bytes()))

@@ -3,7 +3,13 @@
 //! The library holds what the tests share. It is never part of a program that is shipped.
 
 // Tests may fail loudly; this crate is nothing but tests.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    missing_docs
+)]
 
 pub mod fleet;
 pub mod terminal;

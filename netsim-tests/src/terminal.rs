@@ -25,23 +25,39 @@ pub struct Terminal {
 impl Terminal {
     /// Starts `command` on a new terminal of this size.
     pub fn start(mut command: Command, cols: u16, rows: u16) -> Self {
-        let size = Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize {
+            ws_row: rows,
+            ws_col: cols,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         let OpenptyResult { master, slave } = openpty(&size, None).expect("a pty");
         let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
         // `setsid --ctty` makes the terminal the controlling one, as a login would.
         let mut wrapped = Command::new("setsid");
-        wrapped.arg("--ctty").arg("--wait").arg(command.get_program()).args(command.get_args());
+        wrapped
+            .arg("--ctty")
+            .arg("--wait")
+            .arg(command.get_program())
+            .args(command.get_args());
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => wrapped.env(name, value),
                 None => wrapped.env_remove(name),
             };
         }
-        wrapped.env("TERM", "xterm-256color").stdin(end()).stdout(end()).stderr(end());
+        wrapped
+            .env("TERM", "xterm-256color")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end());
         command = wrapped;
         let child = command.spawn().expect("the program starts");
         let shown: Arc<(Mutex<Vec<u8>>, Condvar)> = Arc::default();
-        let (mut reader, seen) = (File::from(master.try_clone().expect("a descriptor")), Arc::clone(&shown));
+        let (mut reader, seen) = (
+            File::from(master.try_clone().expect("a descriptor")),
+            Arc::clone(&shown),
+        );
         std::thread::spawn(move || {
             let mut buffer = [0; 65536];
             while let Ok(n) = reader.read(&mut buffer) {
@@ -52,7 +68,12 @@ impl Terminal {
                 seen.1.notify_all();
             }
         });
-        Self { process: Process(child), master: master.into(), slave, shown }
+        Self {
+            process: Process(child),
+            master: master.into(),
+            slave,
+            shown,
+        }
     }
 
     /// Types.
@@ -69,15 +90,25 @@ impl Terminal {
     pub fn wait_for(&self, text: &str) -> String {
         let (lock, changed) = &*self.shown;
         let holds = |all: &mut Vec<u8>| all.windows(text.len()).any(|w| w == text.as_bytes());
-        let (all, _) = changed.wait_timeout_while(lock.lock().unwrap(), PATIENCE, |all| !holds(all)).unwrap();
+        let (all, _) = changed
+            .wait_timeout_while(lock.lock().unwrap(), PATIENCE, |all| !holds(all))
+            .unwrap();
         let all = String::from_utf8_lossy(&all).into_owned();
-        assert!(all.contains(text), "{text:?} was not shown within {PATIENCE:?}; shown:\n{all}");
+        assert!(
+            all.contains(text),
+            "{text:?} was not shown within {PATIENCE:?}; shown:\n{all}"
+        );
         all
     }
 
     /// Changes the size; the kernel tells the program.
     pub fn resize(&self, cols: u16, rows: u16) {
-        let size = rustix::termios::Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = rustix::termios::Winsize {
+            ws_row: rows,
+            ws_col: cols,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
         rustix::termios::tcsetwinsize(&self.master, size).expect("the size can be set");
     }
 

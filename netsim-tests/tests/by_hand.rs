@@ -23,7 +23,10 @@ fn blocks(page: &str) -> Vec<Block> {
         match (&mut open, line.strip_prefix("```")) {
             (None, Some(info)) if info == "sh" || info.starts_with("sh ") => {
                 let background = info.strip_prefix("sh background=").map(str::to_owned);
-                open = Some(Block { background, text: String::new() });
+                open = Some(Block {
+                    background,
+                    text: String::new(),
+                });
             }
             (Some(_), Some("")) => blocks.extend(open.take()),
             (Some(block), _) => {
@@ -44,10 +47,20 @@ struct Shell {
 
 impl Shell {
     fn start(folder: &Path) -> Self {
-        let mut command = in_folder(folder, "exec 2>&1; set -e; while IFS= read -r line; do eval \"$(echo \"$line\" | base64 -d)\"; echo block-done; done");
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a shell");
+        let mut command = in_folder(
+            folder,
+            "exec 2>&1; set -e; while IFS= read -r line; do eval \"$(echo \"$line\" | base64 -d)\"; echo block-done; done",
+        );
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
         let output = Box::new(BufReader::new(child.stdout.take().unwrap()));
-        Self { process: Process(child), output }
+        Self {
+            process: Process(child),
+            output,
+        }
     }
 
     /// Runs a block; gives what it printed.
@@ -72,14 +85,22 @@ fn in_folder(folder: &Path, line: &str) -> Command {
     let programs = program("noderelay").parent().unwrap().to_owned();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("bash");
-    command.args(["-c", line]).current_dir(folder).env("PATH", path).env("HOME", folder).env_remove("NODERELAY_CONFIG");
+    command
+        .args(["-c", line])
+        .current_dir(folder)
+        .env("PATH", path)
+        .env("HOME", folder)
+        .env_remove("NODERELAY_CONFIG");
     command
 }
 
 #[test]
 fn the_page_works_as_it_stands() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/by-hand.md")).unwrap();
-    let port = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).unwrap().port();
+    let port = UdpSocket::bind("127.0.0.1:0")
+        .and_then(|s| s.local_addr())
+        .unwrap()
+        .port();
     assert!(page.contains(":7443"));
     let page = page.replace(":7443", &format!(":{port}"));
     let folder = tempfile::tempdir().unwrap();
@@ -99,8 +120,14 @@ fn the_page_works_as_it_stands() {
         assert!(printed.contains(word), "{word:?} was not printed:\n{printed}");
     }
     // The relay's folder holds no key that opens a session: its own and no other.
-    let keys: Vec<_> = fs::read_dir(folder.path().join("relay")).unwrap().filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
-    assert!(!keys.iter().any(|k| k.ends_with(".key") && k != "relay.key"), "{keys:?}");
+    let keys: Vec<_> = fs::read_dir(folder.path().join("relay"))
+        .unwrap()
+        .filter_map(|e| e.ok()?.file_name().into_string().ok())
+        .collect();
+    assert!(
+        !keys.iter().any(|k| k.ends_with(".key") && k != "relay.key"),
+        "{keys:?}"
+    );
     if nix::unistd::geteuid().is_root() {
         assert!(printed.contains("hello from nobody"), "{printed}");
     }
@@ -111,7 +138,11 @@ fn the_page_works_as_it_stands() {
 fn in_the_background(folder: &Path, name: &str, line: &str) -> Process {
     let root = nix::unistd::geteuid().is_root() && name == "agent";
     let line = if root {
-        let chown = Command::new("chown").args(["-R", "nobody"]).arg(folder.join("agent")).status().unwrap();
+        let chown = Command::new("chown")
+            .args(["-R", "nobody"])
+            .arg(folder.join("agent"))
+            .status()
+            .unwrap();
         assert!(chown.success());
         // The way to the folder has to be open to it.
         let open = Command::new("chmod").arg("a+x").arg(folder).status().unwrap();
@@ -121,7 +152,12 @@ fn in_the_background(folder: &Path, name: &str, line: &str) -> Process {
         format!("exec {line}")
     };
     let log = fs::File::create(folder.join(format!("{name}.log"))).unwrap();
-    let mut child = in_folder(folder, &line).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    let mut child = in_folder(folder, &line)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .unwrap();
     let stdout = child.stdout.take().unwrap();
     let process = Process(child);
     if name == "agent" {

@@ -11,7 +11,13 @@ fn text(bytes: &[u8]) -> &str {
 
 #[track_caller]
 fn assert_code(output: &Output, code: i32) {
-    assert_eq!(output.status.code(), Some(code), "stdout {:?}\nstderr {}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "stdout {:?}\nstderr {}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
 }
 
 /// Exit codes are the command's own, a signal is 128 + n with a note, and `--status` tells a remote 255 from our own.
@@ -30,16 +36,36 @@ fn b008_exit_codes_are_the_commands_own() {
     ] {
         let output = fleet.run(&argv);
         assert_code(&output, code);
-        assert!(text(&output.stderr).contains(note), "{argv:?}: {}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains(note),
+            "{argv:?}: {}",
+            text(&output.stderr)
+        );
         assert!(output.stdout.is_empty());
     }
     let status = fleet.layout.root.join("status.json");
-    let remote = fleet.client().arg("--status").arg(&status).args(["local", "--", "sh", "-c", "exit 255"]).output().unwrap();
+    let remote = fleet
+        .client()
+        .arg("--status")
+        .arg(&status)
+        .args(["local", "--", "sh", "-c", "exit 255"])
+        .output()
+        .unwrap();
     assert_code(&remote, 255);
     let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&status).unwrap()).unwrap();
-    assert_eq!((said["origin"].as_str(), said["code"].as_str()), (Some("remote"), Some("ok")), "{said}");
+    assert_eq!(
+        (said["origin"].as_str(), said["code"].as_str()),
+        (Some("remote"), Some("ok")),
+        "{said}"
+    );
     assert_eq!(said["exit_code"], 255);
-    let ours = fleet.client().arg("--status").arg(&status).args(["nowhere", "--", "true"]).output().unwrap();
+    let ours = fleet
+        .client()
+        .arg("--status")
+        .arg(&status)
+        .args(["nowhere", "--", "true"])
+        .output()
+        .unwrap();
     assert_code(&ours, 255);
     let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&status).unwrap()).unwrap();
     assert_ne!(said["origin"].as_str(), Some("remote"), "{said}");
@@ -53,7 +79,11 @@ fn b031_arguments_are_a_list_never_a_line() {
     let output = fleet.run(&["printf", "%s|", "a b", "c'd", "$HOME", "", "*", "x\ny"]);
     assert_code(&output, 0);
     assert_eq!(text(&output.stdout), "a b|c'd|$HOME||*|x\ny|");
-    let line = fleet.client().args(["-c", "printf '%s|' a  b; exit 3", "local"]).output().unwrap();
+    let line = fleet
+        .client()
+        .args(["-c", "printf '%s|' a  b; exit 3", "local"])
+        .output()
+        .unwrap();
     assert_code(&line, 3);
     assert_eq!(text(&line.stdout), "a|b|");
 }
@@ -62,13 +92,24 @@ fn b031_arguments_are_a_list_never_a_line() {
 #[test]
 fn b030_the_environment_is_built_from_the_account() {
     let fleet = Fleet::serving();
-    let output = fleet.client().env("LANG", "C.UTF-8").env("KUBECONFIG", "/secret").args(["local", "--", "env"]).output().unwrap();
+    let output = fleet
+        .client()
+        .env("LANG", "C.UTF-8")
+        .env("KUBECONFIG", "/secret")
+        .args(["local", "--", "env"])
+        .output()
+        .unwrap();
     assert_code(&output, 0);
     let seen = text(&output.stdout);
     for wanted in ["HOME=", "PATH=", "USER=", "LANG=C.UTF-8"] {
-        assert!(seen.lines().any(|l| l.starts_with(wanted)), "{wanted} is missing:\n{seen}");
+        assert!(
+            seen.lines().any(|l| l.starts_with(wanted)),
+            "{wanted} is missing:\n{seen}"
+        );
     }
-    let allowed = ["HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "LC_ALL", "PWD", "SHLVL", "_", "TERM"];
+    let allowed = [
+        "HOME", "USER", "LOGNAME", "PATH", "SHELL", "LANG", "LC_ALL", "PWD", "SHLVL", "_", "TERM",
+    ];
     for line in seen.lines() {
         let name = line.split('=').next().unwrap();
         assert!(allowed.contains(&name) || name.starts_with("LC_"), "{line} leaked");
@@ -79,20 +120,43 @@ fn b030_the_environment_is_built_from_the_account() {
 #[test]
 fn b007_the_end_of_input_is_a_message() {
     let fleet = Fleet::serving();
-    let mut child = fleet.client().args(["local", "--", "wc", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = fleet
+        .client()
+        .args(["local", "--", "wc", "-c"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(b"abc").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(text(&output.stdout).trim(), "3");
 
-    let data: Vec<u8> = (0..5_000_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let data: Vec<u8> = (0..5_000_000u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
     let file = fleet.layout.root.join("5MB.bin");
     std::fs::write(&file, &data).unwrap();
     let input = std::fs::File::open(&file).unwrap();
-    let output = fleet.client().args(["local", "--", "cat"]).stdin(input).output().unwrap();
+    let output = fleet
+        .client()
+        .args(["local", "--", "cat"])
+        .stdin(input)
+        .output()
+        .unwrap();
     assert_code(&output, 0);
-    assert!(output.stdout == data, "{} bytes came back of {}", output.stdout.len(), data.len());
+    assert!(
+        output.stdout == data,
+        "{} bytes came back of {}",
+        output.stdout.len(),
+        data.len()
+    );
 
-    let output = fleet.client().args(["local", "--", "cat"]).stdin(Stdio::null()).output().unwrap();
+    let output = fleet
+        .client()
+        .args(["local", "--", "cat"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     assert_code(&output, 0);
     // A closed stdin: the shell closes it before it becomes the client.
     let client = fleet.client();
@@ -141,7 +205,12 @@ fn b009_the_tail_of_the_output_is_never_lost() {
 #[test]
 fn stdout_and_stderr_come_apart() {
     let fleet = Fleet::serving();
-    let output = fleet.client().arg("-q").args(["local", "--", "sh", "-c", "echo out; echo err >&2"]).output().unwrap();
+    let output = fleet
+        .client()
+        .arg("-q")
+        .args(["local", "--", "sh", "-c", "echo out; echo err >&2"])
+        .output()
+        .unwrap();
     assert_code(&output, 0);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("out\n", "err\n"));
 }
@@ -158,10 +227,22 @@ fn b023_every_kind_of_session_is_recorded() {
         });
         assert!(found, "no recording holds {words:?}");
     };
-    seen(fleet.run(&["echo", "mark-exec"]), &["mark-exec\\n", "\"version\":2", "user/tester", "\"policy_version\":1"]);
-    let line = fleet.client().args(["--reason", "mark-reason", "-c", "echo mark-line", "local"]).output().unwrap();
+    seen(
+        fleet.run(&["echo", "mark-exec"]),
+        &["mark-exec\\n", "\"version\":2", "user/tester", "\"policy_version\":1"],
+    );
+    let line = fleet
+        .client()
+        .args(["--reason", "mark-reason", "-c", "echo mark-line", "local"])
+        .output()
+        .unwrap();
     seen(line, &["mark-line\\n", "mark-reason"]);
-    let terminal = fleet.client().args(["-t", "local", "--", "echo", "mark-tty"]).stdin(Stdio::null()).output().unwrap();
+    let terminal = fleet
+        .client()
+        .args(["-t", "local", "--", "echo", "mark-tty"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     seen(terminal, &["mark-tty\\r\\n"]);
     assert_eq!(fleet.recordings().len(), 3, "one recording for each session");
     // A recording plays.

@@ -8,7 +8,11 @@ use netsim_tests::fleet::{Process, eventually, processes_with, program};
 
 fn demo(home: &std::path::Path) -> Command {
     let mut command = Command::new(program("noderelay"));
-    command.env("HOME", home).env("XDG_STATE_HOME", home.join("state")).env_remove("NODERELAY_CONFIG").arg("demo");
+    command
+        .env("HOME", home)
+        .env("XDG_STATE_HOME", home.join("state"))
+        .env_remove("NODERELAY_CONFIG")
+        .arg("demo");
     command
 }
 
@@ -16,11 +20,17 @@ fn demo(home: &std::path::Path) -> Command {
 #[test]
 fn one_command_through_a_relay_from_nothing() {
     let home = tempfile::tempdir().unwrap();
-    let output = demo(home.path()).args(["--", "sh", "-c", "echo out; echo $PPID >/dev/null; exit 3"]).output().unwrap();
+    let output = demo(home.path())
+        .args(["--", "sh", "-c", "echo out; echo $PPID >/dev/null; exit 3"])
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert_eq!(output.stdout, b"out\n");
-    let folders: Vec<_> = fs::read_dir(home.path().join("state/noderelay/demo")).unwrap().map(|e| e.unwrap().path()).collect();
+    let folders: Vec<_> = fs::read_dir(home.path().join("state/noderelay/demo"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
     assert_eq!(folders.len(), 1);
     let folder = folders[0].display().to_string();
     assert!(said.contains(&folder), "{said}");
@@ -34,7 +44,13 @@ fn one_command_through_a_relay_from_nothing() {
 fn up_serves_and_starts_again_what_dies() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("up");
-    let mut child = demo(home.path()).arg("--up").arg(&dir).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = demo(home.path())
+        .arg("--up")
+        .arg(&dir)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let stderr = BufReader::new(child.stderr.take().unwrap());
     let up = Process(child);
     let mut lines = stderr.lines();
@@ -42,23 +58,51 @@ fn up_serves_and_starts_again_what_dies() {
     assert!(serving, "the demo ended before it served");
     std::thread::spawn(move || lines.for_each(drop));
     let config = dir.join("config.yaml");
-    let client = |words: &[&str]| Command::new(program("noderelay")).arg("--config").arg(&config).args(words).stdin(Stdio::null()).output().unwrap();
+    let client = |words: &[&str]| {
+        Command::new(program("noderelay"))
+            .arg("--config")
+            .arg(&config)
+            .args(words)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
     let output = client(&["--via-relay", "local", "--", "echo", "hello"]);
-    assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"hello\n"[..]), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        (output.status.code(), &output.stdout[..]),
+        (Some(0), &b"hello\n"[..]),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let doctor = client(&["doctor", "local"]);
-    assert_eq!(doctor.status.code(), Some(0), "{}", String::from_utf8_lossy(&doctor.stdout));
+    assert_eq!(
+        doctor.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&doctor.stdout)
+    );
     for service in ["relay", "agent"] {
         let before = service_of(&dir, service);
         assert_eq!(before.len(), 1, "one {service} runs");
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(before[0] as i32), nix::sys::signal::Signal::SIGKILL).unwrap();
+        nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(before[0] as i32),
+            nix::sys::signal::Signal::SIGKILL,
+        )
+        .unwrap();
         eventually("it is started again and serves", || {
             service_of(&dir, service).first().is_some_and(|now| *now != before[0])
                 && client(&["--via-relay", "local", "--", "true"]).status.success()
         });
     }
     // Ctrl-C ends all of it.
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(up.0.id() as i32), nix::sys::signal::Signal::SIGINT).unwrap();
-    eventually("nothing of the demo runs", || processes_with(&dir.display().to_string()).is_empty());
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(up.0.id() as i32),
+        nix::sys::signal::Signal::SIGINT,
+    )
+    .unwrap();
+    eventually("nothing of the demo runs", || {
+        processes_with(&dir.display().to_string()).is_empty()
+    });
 }
 
 fn service_of(dir: &std::path::Path, service: &str) -> Vec<u32> {

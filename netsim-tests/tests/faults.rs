@@ -8,7 +8,11 @@ use netsim_tests::fleet::{Fleet, eventually, processes_with};
 /// A command that shows `begun` and goes on.
 fn long(fleet: &Fleet, line: &str) -> Child {
     let mut client = fleet.client();
-    client.args(["local", "--", "sh", "-c", line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    client
+        .args(["local", "--", "sh", "-c", line])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = client.spawn().unwrap();
     let mut first = [0; 6];
     child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
@@ -33,10 +37,21 @@ fn b006_network_loss_is_never_exit_0() {
 fn b015_the_shell_hangs_up_when_agent_and_window_are_gone() {
     let mut fleet = Fleet::serving();
     let mark = format!("mark-{}-agent", std::process::id());
-    let child = long(&fleet, &format!("echo begun; trap 'echo {mark} > {}; exit' HUP; while :; do sleep 0.05; done", hangup(&fleet)));
+    let child = long(
+        &fleet,
+        &format!(
+            "echo begun; trap 'echo {mark} > {}; exit' HUP; while :; do sleep 0.05; done",
+            hangup(&fleet)
+        ),
+    );
     fleet.agent.take().unwrap().kill();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(255), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(255),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     eventually("the shell got HUP", || std::path::Path::new(&hangup(&fleet)).exists());
     eventually("nothing of the session runs", || processes_with(&mark).is_empty());
 }
@@ -60,7 +75,9 @@ fn b013_no_shell_outlives_the_window() {
     eventually("every recording says why it ended", || {
         let recordings = fleet.recordings();
         recordings.len() == 10
-            && recordings.iter().all(|r| std::fs::read_to_string(r).unwrap().contains("session.window"))
+            && recordings
+                .iter()
+                .all(|r| std::fs::read_to_string(r).unwrap().contains("session.window"))
     });
 }
 

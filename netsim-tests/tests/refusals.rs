@@ -12,7 +12,11 @@ fn said(output: &Output) -> String {
 }
 
 fn id_of(mut client: Command) -> Output {
-    client.args(["local", "--", "id"]).stdin(Stdio::null()).output().unwrap()
+    client
+        .args(["local", "--", "id"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
 }
 
 #[track_caller]
@@ -50,10 +54,18 @@ fn bad_certificates_open_nothing() {
         .output()
         .unwrap();
     assert!(init.status.success(), "{}", said(&init));
-    assert_refused(&id_of(fleet.client_as(&other, "tester", &["demo-operators"], HOUR)), &[]);
+    assert_refused(
+        &id_of(fleet.client_as(&other, "tester", &["demo-operators"], HOUR)),
+        &[],
+    );
     assert_refused(&id_of(fleet.client_of(&fleet.layout.root.join("agent/node"))), &[]);
     eventually("a certificate of one second has expired", || {
-        let brief = fleet.client_as(&fleet.layout.ca(), "tester", &["demo-operators"], Duration::from_secs(1));
+        let brief = fleet.client_as(
+            &fleet.layout.ca(),
+            "tester",
+            &["demo-operators"],
+            Duration::from_secs(1),
+        );
         std::thread::sleep(Duration::from_millis(1100));
         let output = id_of(brief);
         output.status.code() == Some(255) && said(&output).contains("expired")
@@ -74,12 +86,17 @@ fn only_the_node_that_was_asked_for_answers() {
 #[test]
 fn a_bad_publication_leaves_the_last_good_one_in_force() {
     let fleet = Fleet::serving();
-    assert!(fleet.run(&["true"]).status.success(), "the client has a last good one, too");
+    assert!(
+        fleet.run(&["true"]).status.success(),
+        "the client has a last good one, too"
+    );
     let timestamp = fleet.layout.published().join("metadata/timestamp.json");
     let good = std::fs::read_to_string(&timestamp).unwrap();
     assert!(good.contains("\"version\":1"), "{good}");
     std::fs::write(&timestamp, good.replace("\"version\":1", "\"version\":2")).unwrap();
-    eventually("the agent noticed", || fleet.logs().contains("the last good one stays in force"));
+    eventually("the agent noticed", || {
+        fleet.logs().contains("the last good one stays in force")
+    });
     let output = fleet.run(&["echo", "still here"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
@@ -88,7 +105,11 @@ fn a_bad_publication_leaves_the_last_good_one_in_force() {
 #[test]
 fn a_policy_that_does_not_parse_is_not_signed() {
     let fleet = Fleet::files("");
-    std::fs::write(fleet.layout.policy().join("policies/demo.cedar"), "permit (principal, action").unwrap();
+    std::fs::write(
+        fleet.layout.policy().join("policies/demo.cedar"),
+        "permit (principal, action",
+    )
+    .unwrap();
     let output = Command::new(program("noderelay"))
         .args(["policy", "sign"])
         .arg(fleet.layout.policy())
@@ -105,7 +126,8 @@ fn a_policy_that_does_not_parse_is_not_signed() {
 fn a_policy_that_takes_the_right_away_ends_the_session() {
     let fleet = Fleet::serving();
     let mut open = fleet.client();
-    open.args(["local", "--", "sh", "-c", "echo begun; sleep 600"]).stdin(Stdio::null());
+    open.args(["local", "--", "sh", "-c", "echo begun; sleep 600"])
+        .stdin(Stdio::null());
     let mut open = open.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = [0; 6];
     std::io::Read::read_exact(open.stdout.as_mut().unwrap(), &mut first).unwrap();
@@ -129,7 +151,9 @@ fn b022_strict_no_recording_no_shell() {
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, text.replace("\"required\"", "\"strict\"")).unwrap();
     });
-    eventually("the new policy is in force", || fleet.logs().contains("a new publication is in force"));
+    eventually("the new policy is in force", || {
+        fleet.logs().contains("a new publication is in force")
+    });
     // A file in the folder's place: it takes no recording, whoever the agent runs as.
     std::fs::remove_dir_all(fleet.layout.recordings()).unwrap();
     std::fs::write(fleet.layout.recordings(), "").unwrap();

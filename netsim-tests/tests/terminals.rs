@@ -51,7 +51,10 @@ fn b001_a_large_paste_arrives_whole() {
     terminal.type_in(&paste);
     terminal.type_in("\x04");
     terminal.wait_for("pasted-1");
-    assert!(std::fs::read_to_string(&target).unwrap() == paste, "the file differs from the paste");
+    assert!(
+        std::fs::read_to_string(&target).unwrap() == paste,
+        "the file differs from the paste"
+    );
 }
 
 /// The last line is there every time, with all cores busy.
@@ -62,11 +65,19 @@ fn b010_the_last_line_is_always_shown() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..cores {
-            scope.spawn(|| while !stop.load(std::sync::atomic::Ordering::Relaxed) { std::hint::spin_loop() });
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            });
         }
         let mut failed = 0;
         for _ in 0..40 {
-            let output = fleet.client().args(["-q", "-t", "local", "--", "seq", "1", "20000"]).output().unwrap();
+            let output = fleet
+                .client()
+                .args(["-q", "-t", "local", "--", "seq", "1", "20000"])
+                .output()
+                .unwrap();
             let whole = String::from_utf8_lossy(&output.stdout).trim_end().ends_with("\n20000");
             failed += usize::from(!whole || !output.status.success());
         }
@@ -86,7 +97,11 @@ fn b003_the_terminal_is_restored_after_leaving() {
     let mut terminal = Terminal::start(client, 80, 24);
     terminal.type_in("echo ready-$((0+1))\n");
     terminal.wait_for(PROMPT);
-    assert_ne!(terminal.settings().local_flags, before.local_flags, "the terminal is raw during the session");
+    assert_ne!(
+        terminal.settings().local_flags,
+        before.local_flags,
+        "the terminal is raw during the session"
+    );
     terminal.type_in("\r~.");
     assert_eq!(terminal.wait().code(), Some(255));
     assert_eq!(terminal.settings().local_flags, before.local_flags);
@@ -104,6 +119,10 @@ fn b003_the_terminal_is_restored_after_signals() {
         let client = terminal.process.0.id() as i32;
         kill(Pid::from_raw(client), signal).unwrap();
         terminal.wait();
-        assert_ne!(terminal.settings().local_flags, raw.local_flags, "{signal} left the terminal raw");
+        assert_ne!(
+            terminal.settings().local_flags,
+            raw.local_flags,
+            "{signal} left the terminal raw"
+        );
     }
 }

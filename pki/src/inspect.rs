@@ -44,7 +44,10 @@ pub fn facts(der: &CertificateDer<'_>) -> Result<Facts, PeerRefused> {
         let (not_before, not_after) = trust::validity(&certificate);
         let identity = trust::ca_uri(&domain, &cluster);
         let fingerprint = key::fingerprint(certificate.public_key().raw);
-        return Ok(Facts { ca: true, ..bare(identity, not_before, not_after, fingerprint) });
+        return Ok(Facts {
+            ca: true,
+            ..bare(identity, not_before, not_after, fingerprint)
+        });
     }
     let leaf = Leaf::parse(der)?;
     Ok(Facts {
@@ -52,7 +55,12 @@ pub fn facts(der: &CertificateDer<'_>) -> Result<Facts, PeerRefused> {
         node_uid: leaf.claims.node_uid.clone(),
         attested_at: leaf.claims.attested_at.map(time::format),
         bundle_version: leaf.claims.bundle_version,
-        ..bare(leaf.identity.to_string(), leaf.not_before, leaf.not_after, leaf.key_fingerprint)
+        ..bare(
+            leaf.identity.to_string(),
+            leaf.not_before,
+            leaf.not_after,
+            leaf.key_fingerprint,
+        )
     })
 }
 
@@ -72,7 +80,13 @@ fn bare(identity: String, not_before: Timestamp, not_after: Timestamp, key_finge
 
 impl std::fmt::Display for Facts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(f, "{:<12}{}{}", "identity", self.identity, if self.ca { " (CA)" } else { "" })?;
+        writeln!(
+            f,
+            "{:<12}{}{}",
+            "identity",
+            self.identity,
+            if self.ca { " (CA)" } else { "" }
+        )?;
         writeln!(f, "{:<12}{} to {}", "valid", self.not_before, self.not_after)?;
         writeln!(f, "{:<12}{}", "key", self.key_fingerprint)?;
         if !self.groups.is_empty() {

@@ -48,7 +48,9 @@ fn an_unknown_field_is_refused_and_named() {
 
 #[test]
 fn a_default_profile_that_does_not_exist_is_refused() {
-    let e = load(&GOOD.replace("default_profile: login", "default_profile: root")).unwrap_err().to_string();
+    let e = load(&GOOD.replace("default_profile: login", "default_profile: root"))
+        .unwrap_err()
+        .to_string();
     assert!(e.contains("default_profile root"), "{e}");
 }
 

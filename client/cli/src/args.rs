@@ -79,8 +79,10 @@ pub enum Command {
 
 /// Options of a session.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Words after NODE belong to the remote command and reach it exactly as given, one by one.\n\
-Local keys at the start of a line: ~. leave, ~s status, ~? help, ~~ a tilde.")]
+#[command(
+    after_help = "Words after NODE belong to the remote command and reach it exactly as given, one by one.\n\
+Local keys at the start of a line: ~. leave, ~s status, ~? help, ~~ a tilde."
+)]
 pub struct SessionArgs {
     /// Use the relays (same as --path relay)
     #[arg(long, conflicts_with = "path")]
@@ -328,8 +330,14 @@ pub fn version() -> &'static str {
     static VERSION: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     VERSION.get_or_init(|| {
         let commit = option_env!("NODERELAY_COMMIT").unwrap_or("unknown");
-        let spoken = noderelay_proto::version::Version::ALL.iter().map(|v| String::from_utf8_lossy(v.inner_alpn()));
-        format!("{} (commit {commit}; speaks {})", env!("CARGO_PKG_VERSION"), spoken.collect::<Vec<_>>().join(", "))
+        let spoken = noderelay_proto::version::Version::ALL
+            .iter()
+            .map(|v| String::from_utf8_lossy(v.inner_alpn()));
+        format!(
+            "{} (commit {commit}; speaks {})",
+            env!("CARGO_PKG_VERSION"),
+            spoken.collect::<Vec<_>>().join(", ")
+        )
     })
 }
 
@@ -346,11 +354,16 @@ fn with_shell_word(mut words: Vec<OsString>) -> Vec<OsString> {
     let takes_value = |w: &str| {
         // Long options as `--name VALUE`, short ones as `-x VALUE`; with `=` or joined they are one word.
         let shell = command.find_subcommand("shell");
-        let all = command.get_arguments().chain(shell.into_iter().flat_map(|s| s.get_arguments()));
+        let all = command
+            .get_arguments()
+            .chain(shell.into_iter().flat_map(|s| s.get_arguments()));
         let mut found = false;
         for arg in all {
             let named = arg.get_long().is_some_and(|l| w.strip_prefix("--") == Some(l))
-                || (w.len() == 2 && arg.get_short().is_some_and(|s| w.strip_prefix('-') == Some(s.to_string().as_str())));
+                || (w.len() == 2
+                    && arg
+                        .get_short()
+                        .is_some_and(|s| w.strip_prefix('-') == Some(s.to_string().as_str())));
             found |= named && arg.get_action().takes_values();
         }
         found

@@ -61,7 +61,10 @@ async fn once(argv: Vec<OsString>, global: &Global) -> Result<u8> {
     let (said, mut heard) = mpsc::channel(4);
     let mut agent = {
         let config = noderelay_agent::config::Config::load(&layout.agent())?;
-        let reexec = Reexec { program: cli::OWN_PROGRAM.into(), words: words("holder") };
+        let reexec = Reexec {
+            program: cli::OWN_PROGRAM.into(),
+            words: words("holder"),
+        };
         tokio::spawn(noderelay_agent::app::run(config, reexec, said, stop.clone()))
     };
     let attached = tokio::time::timeout(SERVING_WITHIN, heard.recv()).await;
@@ -71,7 +74,10 @@ async fn once(argv: Vec<OsString>, global: &Global) -> Result<u8> {
     };
     stop.cancel();
     // Both say goodbye to each other within moments; what they hold does not matter after that.
-    let _ = tokio::time::timeout(STOP_WITHIN, async { (&mut agent).await.is_ok() && (&mut relay).await.is_ok() }).await;
+    let _ = tokio::time::timeout(STOP_WITHIN, async {
+        (&mut agent).await.is_ok() && (&mut relay).await.is_ok()
+    })
+    .await;
     code
 }
 
@@ -100,7 +106,12 @@ async fn up(dir: &Path) -> Result<()> {
     let stop = noderelay_agent::app::stop_on_signals()?;
     let service = |name: &'static str, config: PathBuf| {
         let (serving, served) = oneshot::channel();
-        let service = Service { name, program: program.clone(), config, log: layout.log(name) };
+        let service = Service {
+            name,
+            program: program.clone(),
+            config,
+            log: layout.log(name),
+        };
         (tokio::spawn(service.keep(stop.clone(), serving)), served)
     };
     let (mut relay, relay_serves) = service("relay", layout.relay());
@@ -148,7 +159,9 @@ fn tell(dir: &Path, layout: &Layout) -> Result<()> {
 
 /// A port that is free now and is taken by the relay in a moment. Whoever takes it in between makes the relay say so.
 fn free_address() -> Result<SocketAddr> {
-    UdpSocket::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).context("no UDP port on loopback")
+    UdpSocket::bind(("127.0.0.1", 0))
+        .and_then(|socket| socket.local_addr())
+        .context("no UDP port on loopback")
 }
 
 fn spec(address: SocketAddr) -> Result<Spec> {
@@ -176,9 +189,22 @@ fn emptied(dir: &Path) -> Result<PathBuf> {
         bail!("{} holds something else; name an empty folder", dir.display());
     }
     if earlier {
-        for part in ["ca", "keys", "policy", "published", "relay", "client", "config.yaml", "agent/state/bundle"] {
+        for part in [
+            "ca",
+            "keys",
+            "policy",
+            "published",
+            "relay",
+            "client",
+            "config.yaml",
+            "agent/state/bundle",
+        ] {
             let path = dir.join(part);
-            let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            let removed = if path.is_dir() {
+                std::fs::remove_dir_all(&path)
+            } else {
+                std::fs::remove_file(&path)
+            };
             match removed {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(error).with_context(|| format!("{} can't be removed", path.display()));
@@ -204,7 +230,10 @@ pub fn internal(command: InternalCommand) -> Result<ExitCode> {
         InternalCommand::Relay { config } => serve_relay(&config)?,
         InternalCommand::Agent { config } => cli::serve(&config, cli::LogFormat::Text, words("holder"))?,
         InternalCommand::Holder => {
-            return Ok(noderelay_holder::holder_main(Path::new(cli::OWN_PROGRAM), &["internal", "child"]));
+            return Ok(noderelay_holder::holder_main(
+                Path::new(cli::OWN_PROGRAM),
+                &["internal", "child"],
+            ));
         }
         InternalCommand::Child => noderelay_child::child_main(),
     }

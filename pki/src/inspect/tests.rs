@@ -11,8 +11,16 @@ use crate::name::{ClusterName, GroupName, TrustDomain, UserName};
 #[test]
 fn a_certificate_says_who_and_until_when() {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
-    let (domain, cluster) = (TrustDomain::parse("example.org").unwrap(), ClusterName::parse("lab").unwrap());
-    let ca = CertificateAuthority::create(CaSpec::new(domain.clone(), cluster.clone(), now, Duration::from_secs(864_000)));
+    let (domain, cluster) = (
+        TrustDomain::parse("example.org").unwrap(),
+        ClusterName::parse("lab").unwrap(),
+    );
+    let ca = CertificateAuthority::create(CaSpec::new(
+        domain.clone(),
+        cluster.clone(),
+        now,
+        Duration::from_secs(864_000),
+    ));
     let ca = ca.unwrap();
     let of_ca = facts(ca.certificate()).unwrap();
     assert!(of_ca.ca && of_ca.identity.contains("lab"), "{of_ca}");

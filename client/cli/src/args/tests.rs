@@ -3,7 +3,10 @@
 use super::*;
 
 fn session(line: &[&str]) -> SessionArgs {
-    let words = std::iter::once("noderelay").chain(line.iter().copied()).map(OsString::from).collect();
+    let words = std::iter::once("noderelay")
+        .chain(line.iter().copied())
+        .map(OsString::from)
+        .collect();
     match Cli::try_parse_from(with_shell_word(words)).unwrap().command {
         Command::Shell(s) => s,
         other => panic!("{other:?}"),
@@ -11,7 +14,10 @@ fn session(line: &[&str]) -> SessionArgs {
 }
 
 fn command(line: &[&str]) -> Result<Command, clap::Error> {
-    let words = std::iter::once("noderelay").chain(line.iter().copied()).map(OsString::from).collect();
+    let words = std::iter::once("noderelay")
+        .chain(line.iter().copied())
+        .map(OsString::from)
+        .collect();
     Cli::try_parse_from(with_shell_word(words)).map(|c| c.command)
 }
 
@@ -22,7 +28,16 @@ fn the_definition_is_sound() {
 
 #[test]
 fn options_end_at_the_node_and_all_words_after_it_are_the_commands() {
-    let s = session(&["--via-relay", "--reason", "doctor", "gpu-7", "ls", "-l", "--via-relay", ""]);
+    let s = session(&[
+        "--via-relay",
+        "--reason",
+        "doctor",
+        "gpu-7",
+        "ls",
+        "-l",
+        "--via-relay",
+        "",
+    ]);
     assert!(s.via_relay);
     assert_eq!(s.node, "gpu-7");
     assert_eq!(s.reason.as_deref(), Some("doctor"));
@@ -31,7 +46,10 @@ fn options_end_at_the_node_and_all_words_after_it_are_the_commands() {
 
 #[test]
 fn a_double_dash_after_the_node_is_not_part_of_the_command() {
-    assert_eq!(session(&["gpu-7", "--", "printf", "%s|", "a b"]).argv, ["printf", "%s|", "a b"]);
+    assert_eq!(
+        session(&["gpu-7", "--", "printf", "%s|", "a b"]).argv,
+        ["printf", "%s|", "a b"]
+    );
     assert_eq!(session(&["gpu-7", "--", "--help"]).argv, ["--help"]);
     assert_eq!(session(&["gpu-7", "--", "sh", "--", "x"]).argv, ["sh", "--", "x"]);
 }
@@ -44,7 +62,16 @@ fn a_node_with_a_subcommands_name_is_reached_by_shell() {
 
 #[test]
 fn rsync_calls_us_as_it_calls_ssh() {
-    let s = session(&["-l", "root", "gpu-7", "rsync", "--server", "-vlogDtpre.iLsfxCIvu", ".", "/data"]);
+    let s = session(&[
+        "-l",
+        "root",
+        "gpu-7",
+        "rsync",
+        "--server",
+        "-vlogDtpre.iLsfxCIvu",
+        ".",
+        "/data",
+    ]);
     assert_eq!((s.login.as_deref(), s.node.as_str()), (Some("root"), "gpu-7"));
     assert_eq!(s.argv.len(), 5);
 }
@@ -63,7 +90,10 @@ fn global_options_stand_anywhere() {
 
 #[test]
 fn a_missing_node_is_a_usage_error() {
-    assert_eq!(command(&["--via-relay"]).unwrap_err().kind(), clap::error::ErrorKind::MissingRequiredArgument);
+    assert_eq!(
+        command(&["--via-relay"]).unwrap_err().kind(),
+        clap::error::ErrorKind::MissingRequiredArgument
+    );
     assert!(command(&["-c", "uptime"]).is_err());
 }
 

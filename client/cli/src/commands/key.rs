@@ -38,7 +38,9 @@ pub fn run(command: KeyCommand) -> Result<()> {
 pub fn public(file: &Path) -> Result<PublicKey> {
     let bytes = files::read_bounded(file, MAX_PUBLIC)?;
     let text = String::from_utf8_lossy(&bytes);
-    text.trim().parse().with_context(|| format!("{} holds no public key", file.display()))
+    text.trim()
+        .parse()
+        .with_context(|| format!("{} holds no public key", file.display()))
 }
 
 fn show(key: &PublicKey) {

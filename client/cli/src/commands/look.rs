@@ -38,7 +38,10 @@ pub async fn whoami(output: Output, config: &Config) -> Result<ExitCode> {
 pub async fn replay(args: ReplayArgs, quiet: bool) -> Result<()> {
     let options = ReplayOptions {
         speed: if args.no_wait { 0.0 } else { args.speed },
-        idle: args.idle.filter(|s| s.is_finite() && *s >= 0.0).map(Duration::from_secs_f64),
+        idle: args
+            .idle
+            .filter(|s| s.is_finite() && *s >= 0.0)
+            .map(Duration::from_secs_f64),
         terminal: std::io::stdout().is_terminal(),
         quiet,
     };

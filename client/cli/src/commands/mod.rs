@@ -57,10 +57,16 @@ fn config(global: &Global) -> Result<Config> {
 
 /// A session is one flow of bytes: a single thread has the least delay and the fastest start.
 fn one_thread() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime can't start")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("the runtime can't start")
 }
 
 #[cfg(feature = "demo")]
 fn all_cores() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime can't start")
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the runtime can't start")
 }

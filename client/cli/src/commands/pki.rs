@@ -5,15 +5,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use noderelay_client::setup;
 use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
+use noderelay_client::setup;
 use noderelay_pki::ca::{CaSpec, CertificateAuthority, LeafSpec};
-use noderelay_pki::{files, pem};
 use noderelay_pki::identity::{Identity, Role};
 use noderelay_pki::key::PrivateKey;
 use noderelay_pki::name::{ClusterName, GroupName, NodeName, RelayName, TrustDomain, UserName};
 use noderelay_pki::text::Period;
+use noderelay_pki::{files, pem};
 
 use crate::args::{Output, PkiCommand, SubjectArgs};
 use crate::out;
@@ -21,18 +21,39 @@ use crate::out;
 /// Runs one of the commands.
 pub fn run(command: PkiCommand) -> Result<()> {
     match command {
-        PkiCommand::Init { dir, trust_domain, cluster, valid_for } => {
+        PkiCommand::Init {
+            dir,
+            trust_domain,
+            cluster,
+            valid_for,
+        } => {
             let (trust_domain, cluster) = (TrustDomain::parse(&trust_domain)?, ClusterName::parse(&cluster)?);
             let life = Period::parse(&valid_for)?.duration();
             let ca = CertificateAuthority::create(CaSpec::new(trust_domain, cluster, Timestamp::now(), life))?;
             ca.save(&dir)?;
-            out::line(&format!("CA of cluster {} in {}: ca.pem for the fleet file, ca.key to keep offline", ca.cluster(), dir.display()));
+            out::line(&format!(
+                "CA of cluster {} in {}: ca.pem for the fleet file, ca.key to keep offline",
+                ca.cluster(),
+                dir.display()
+            ));
             Ok(())
         }
-        PkiCommand::Issue { ca, out: path, groups, valid_for, subject } => {
+        PkiCommand::Issue {
+            ca,
+            out: path,
+            groups,
+            valid_for,
+            subject,
+        } => {
             let ca = load_ca(&ca)?;
-            let groups = groups.iter().map(|g| GroupName::parse(g)).collect::<Result<Vec<_>, _>>()?;
-            let life = valid_for.map(|text| Period::parse(&text)).transpose()?.map(Period::duration);
+            let groups = groups
+                .iter()
+                .map(|g| GroupName::parse(g))
+                .collect::<Result<Vec<_>, _>>()?;
+            let life = valid_for
+                .map(|text| Period::parse(&text))
+                .transpose()?
+                .map(Period::duration);
             issue(&ca, role(&subject)?, groups, life, &path)
         }
         PkiCommand::Inspect { file, output } => inspect(&file, output.output),
@@ -42,7 +63,10 @@ pub fn run(command: PkiCommand) -> Result<()> {
 /// Reads a CA folder as `pki init` writes it.
 pub fn load_ca(dir: &Path) -> Result<CertificateAuthority> {
     use noderelay_pki::ca::{CERTIFICATE_FILE, KEY_FILE};
-    Ok(CertificateAuthority::load(&dir.join(CERTIFICATE_FILE), &dir.join(KEY_FILE))?)
+    Ok(CertificateAuthority::load(
+        &dir.join(CERTIFICATE_FILE),
+        &dir.join(KEY_FILE),
+    )?)
 }
 
 fn issue(
@@ -54,7 +78,10 @@ fn issue(
 ) -> Result<()> {
     for file in [setup::with_ending(path, "key"), setup::with_ending(path, "crt")] {
         if file.symlink_metadata().is_ok() {
-            bail!("{} exists already; move it away or choose another --out", file.display());
+            bail!(
+                "{} exists already; move it away or choose another --out",
+                file.display()
+            );
         }
     }
     if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
@@ -84,7 +111,9 @@ fn role(subject: &SubjectArgs) -> Result<Role> {
 
 fn inspect(file: &Path, output: Output) -> Result<()> {
     let chain = pem::certificates(&files::read_bounded(file, files::MAX_PEM_FILE)?)?;
-    let first = chain.first().with_context(|| format!("{} holds no certificate", file.display()))?;
+    let first = chain
+        .first()
+        .with_context(|| format!("{} holds no certificate", file.display()))?;
     let facts = noderelay_pki::inspect::facts(first)?;
     match output {
         Output::Table => out::text(&facts.to_string()),

@@ -44,8 +44,14 @@ pub async fn run(command: PolicyCommand) -> Result<()> {
             let clusters = self::clusters(&clusters, &relays)?;
             let keys = |files: &[std::path::PathBuf]| files.iter().map(|f| public(f)).collect::<Result<Vec<_>>>();
             let spec = InitSpec {
-                root: Signers { threshold: root_threshold, keys: keys(&root_keys)? },
-                targets: Signers { threshold, keys: keys(&signers)? },
+                root: Signers {
+                    threshold: root_threshold,
+                    keys: keys(&root_keys)?,
+                },
+                targets: Signers {
+                    threshold,
+                    keys: keys(&signers)?,
+                },
                 pipeline: Signers::one(&public(&pipeline)?),
                 demo: false,
                 valid: Validity::default(),
@@ -53,7 +59,10 @@ pub async fn run(command: PolicyCommand) -> Result<()> {
                 trust_domain,
             };
             author::init(&dir, &spec)?;
-            out::line(&format!("policy repository in {}: read policies/, then `noderelay policy sign`", dir.display()));
+            out::line(&format!(
+                "policy repository in {}: read policies/, then `noderelay policy sign`",
+                dir.display()
+            ));
         }
         PolicyCommand::Sign { dir, key, role } => {
             let role = match role {
@@ -66,9 +75,17 @@ pub async fn run(command: PolicyCommand) -> Result<()> {
         PolicyCommand::Publish { dir, key, to } => {
             check_policies(&dir)?;
             let publication = author::publish(&dir, &to, &SigningKey::load(&key)?, now).await?;
-            out::line(&format!("policy version {} published to {}", publication.policy_version(), to.display()));
+            out::line(&format!(
+                "policy version {} published to {}",
+                publication.policy_version(),
+                to.display()
+            ));
         }
-        PolicyCommand::Verify { publication, root, output } => {
+        PolicyCommand::Verify {
+            publication,
+            root,
+            output,
+        } => {
             let root = root.unwrap_or_else(|| publication.join("metadata/1.root.json"));
             let root = files::read_bounded(&root, MAX_ROOT)?;
             let publication = author::verify(&publication, &root).await?;
@@ -104,16 +121,31 @@ fn content(trust_domain: &TrustDomain, clusters: Vec<Cluster>) -> Result<Vec<(St
     let mut groups = Vec::new();
     let mut rules = String::new();
     for cluster in &clusters {
-        groups.push(Group { cluster: cluster.name.clone(), group: GroupName::parse(starter::ON_CALL_GROUP)? });
+        groups.push(Group {
+            cluster: cluster.name.clone(),
+            group: GroupName::parse(starter::ON_CALL_GROUP)?,
+        });
         let several = clusters.len() > 1;
         for (name, text) in starter::policies(&cluster.name) {
-            let name = if several { format!("{}-{name}", cluster.name) } else { name };
-            let text = if several { text.replace("@id(\"", &format!("@id(\"{}-", cluster.name)) } else { text };
+            let name = if several {
+                format!("{}-{name}", cluster.name)
+            } else {
+                name
+            };
+            let text = if several {
+                text.replace("@id(\"", &format!("@id(\"{}-", cluster.name))
+            } else {
+                text
+            };
             files.insert(format!("policies/{name}"), text.into_bytes());
         }
         let of_cluster = starter::node_rules(&cluster.name);
         // The list continues: only the first cluster's text brings the key.
-        let body = if rules.is_empty() { &of_cluster[..] } else { of_cluster.split_once("rules:\n").map_or("", |(_, b)| b) };
+        let body = if rules.is_empty() {
+            &of_cluster[..]
+        } else {
+            of_cluster.split_once("rules:\n").map_or("", |(_, b)| b)
+        };
         rules.push_str(body);
     }
     let fleet = FleetFile {
@@ -124,7 +156,11 @@ fn content(trust_domain: &TrustDomain, clusters: Vec<Cluster>) -> Result<Vec<(St
         recipients: Vec::new(),
         webhooks: Vec::new(),
     };
-    let principals = PrincipalsFile { persons: Vec::new(), groups, mappings: Vec::new() };
+    let principals = PrincipalsFile {
+        persons: Vec::new(),
+        groups,
+        mappings: Vec::new(),
+    };
     files.insert("fleet.yaml".to_owned(), fleet.to_yaml()?.into_bytes());
     files.insert("principals.yaml".to_owned(), principals.to_yaml()?.into_bytes());
     files.insert("nodes.yaml".to_owned(), rules.into_bytes());
@@ -134,7 +170,9 @@ fn content(trust_domain: &TrustDomain, clusters: Vec<Cluster>) -> Result<Vec<(St
 fn clusters(clusters: &[String], relays: &[String]) -> Result<Vec<Cluster>> {
     let mut all = Vec::new();
     for text in clusters {
-        let (name, file) = text.split_once('=').with_context(|| format!("--cluster {text}: NAME=FILE is needed"))?;
+        let (name, file) = text
+            .split_once('=')
+            .with_context(|| format!("--cluster {text}: NAME=FILE is needed"))?;
         let certificate = String::from_utf8(files::read_bounded(Path::new(file), MAX_PEM)?)
             .with_context(|| format!("{file} is no PEM file"))?;
         all.push(Cluster {
@@ -151,7 +189,9 @@ fn clusters(clusters: &[String], relays: &[String]) -> Result<Vec<Cluster>> {
         bail!("at least one --cluster NAME=CA-CERTIFICATE is needed");
     }
     for text in relays {
-        let parts = text.split_once('=').and_then(|(who, address)| Some((who.split_once('/')?, address)));
+        let parts = text
+            .split_once('=')
+            .and_then(|(who, address)| Some((who.split_once('/')?, address)));
         let ((cluster, name), address) =
             parts.with_context(|| format!("--relay {text}: CLUSTER/NAME=HOST:PORT is needed"))?;
         let (cluster, name) = (ClusterName::parse(cluster)?, RelayName::parse(name)?);
@@ -172,7 +212,12 @@ fn clusters(clusters: &[String], relays: &[String]) -> Result<Vec<Cluster>> {
 }
 
 fn signed(draft: &Draft) {
-    out::line(&format!("{} version {}: {} signed", draft.role, draft.version, draft.signed_by.len()));
+    out::line(&format!(
+        "{} version {}: {} signed",
+        draft.role,
+        draft.version,
+        draft.signed_by.len()
+    ));
     if draft.signed_by.len() as u64 >= draft.threshold {
         out::line("enough signatures");
     } else {
@@ -198,7 +243,12 @@ fn verified(publication: &Publication, now: Timestamp, output: Output) -> Result
         root: publication.root_fingerprint().to_owned(),
         freshness: publication.freshness(now).code().to_owned(),
         demo: publication.demo(),
-        clusters: publication.fleet().clusters.iter().map(|c| c.name.to_string()).collect(),
+        clusters: publication
+            .fleet()
+            .clusters
+            .iter()
+            .map(|c| c.name.to_string())
+            .collect(),
     };
     match output {
         Output::Json => out::json(&facts)?,

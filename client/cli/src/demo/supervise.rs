@@ -102,5 +102,9 @@ async fn end(mut child: Child) -> Result<()> {
 }
 
 fn append(path: &Path) -> Result<File> {
-    File::options().create(true).append(true).open(path).with_context(|| format!("log file {}", path.display()))
+    File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("log file {}", path.display()))
 }
