@@ -87,7 +87,7 @@ pub fn serve(config: &Path, logs: LogFormat, words: Vec<OsString>) -> Result<()>
         program: OWN_PROGRAM.into(),
         words,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = app::stop_on_signals()?;
         let (said, mut heard) = mpsc::channel(16);

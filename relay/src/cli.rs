@@ -80,7 +80,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     let config = Config::load(&args.config)?;
     set_up_log(args)?;
     tracing::info!(config = %serde_json::to_string(&config)?, "effective configuration");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = CancellationToken::new();
         let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -243,7 +243,7 @@ pub fn internal(command: InternalCommand) -> Result<ExitCode> {
 fn serve_relay(config: &Path) -> Result<()> {
     cli::init_logs(cli::LogFormat::Text);
     let config = relay::Config::load(config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = noderelay_agent::app::stop_on_signals()?;
         relay::run(config, |address| out::line(&format!("ready {address}")), stop).await

@@ -11,6 +11,7 @@ pub mod dial;
 pub mod endpoint;
 pub mod link;
 pub mod resolve;
+mod socket;
 pub mod stream;
 pub mod transport;
 
