@@ -14,13 +14,15 @@ use jiff::Timestamp;
 use noderelay_pki::identity::RoleKind;
 use noderelay_pki::name::{ClusterName, NodeName};
 use noderelay_pki::tls::{Leg, Party};
-use noderelay_pki::verify::{Expect, Usage, VerifiedPeer};
+use noderelay_pki::verify::{Expect, PeerRefused, Usage, VerifiedPeer};
 use noderelay_proto::code::Code;
 use noderelay_proto::control::{Open, Purpose, RouteHeader};
 use noderelay_proto::error::ProtocolError;
 use noderelay_proto::frame::{Decoder, Direction};
 use noderelay_proto::message::{Opening, ToNode};
+use noderelay_proto::version::Version;
 use noderelay_proto::{resume, version};
+use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadHalf, WriteHalf};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -39,10 +41,28 @@ pub struct Own {
     pub node: NodeName,
 }
 
+/// Who came, and the proof of it.
+pub struct Client {
+    /// As verified.
+    pub peer: VerifiedPeer,
+    chain: Vec<CertificateDer<'static>>,
+    at: Timestamp,
+}
+
+impl Client {
+    /// Whether the certificate would still be accepted: its expiry ends nothing that is open, a CA that was removed does.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn verify_again(&self, party: &Party) -> Result<VerifiedPeer, PeerRefused> {
+        party.peer(Some(&self.chain), Usage::Client, &Expect::Roles(CLIENTS), self.at)
+    }
+}
+
 /// A client that asked for a session, authenticated by the node itself.
 pub struct Accepted<S> {
     /// Who it is.
-    pub peer: VerifiedPeer,
+    pub client: Client,
     /// What it wants.
     pub open: Open,
     /// The key that a later return to this session is proven with; never sent.
@@ -69,6 +89,9 @@ pub enum AcceptError {
     /// Inner TLS failed; with a client's certificate that is refused, this holds the reason.
     #[error("inner TLS: {0}")]
     Tls(#[source] io::Error),
+    /// The client offers no version of the session protocol that we speak.
+    #[error("the client offers no version of the session protocol that this agent speaks")]
+    Version,
     /// A stream or frame was broken.
     #[error(transparent)]
     Framed(#[from] FramedError),
@@ -86,6 +109,7 @@ impl AcceptError {
         match self {
             Self::NotForUs { .. } => Code::RelayNoSuchNode,
             Self::Tls(_) => Code::TransportTls,
+            Self::Version => Code::ProtocolVersion,
             Self::Framed(e) => e.code(),
             Self::NotOpen(_) => Code::ProtocolOutOfOrder,
             Self::WrongNode(_) => Code::ProtocolWrongNode,
@@ -133,14 +157,16 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         .map_err(AcceptError::Tls)?;
     let (_, connection) = stream.get_ref();
     // Verified once more from the certificates that the connection holds: no state of the handshake can stand in for it.
+    let (at, chain) = (now(), connection.peer_certificates().unwrap_or_default());
     let peer = party
-        .peer(
-            connection.peer_certificates(),
-            Usage::Client,
-            &Expect::Roles(CLIENTS),
-            now(),
-        )
+        .peer(Some(chain), Usage::Client, &Expect::Roles(CLIENTS), at)
         .map_err(|e| tls(&e))?;
+    let chain = chain.iter().map(|c| c.clone().into_owned()).collect();
+    let client = Client { peer, chain, at };
+    // rustls lets a client pass that offers no protocol at all.
+    if connection.alpn_protocol().and_then(Version::from_inner_alpn).is_none() {
+        return Err(AcceptError::Version);
+    }
     let resume_key = connection
         .export_keying_material([0; resume::LENGTH], resume::KEY_LABEL, None)
         .map_err(|e| tls(&e))?;
@@ -158,7 +184,7 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     };
     match wish {
         Ok(open) => Ok(Accepted {
-            peer,
+            client,
             open,
             resume_key,
             reader,

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use jiff::Timestamp;
@@ -20,6 +21,7 @@ use noderelay_proto::id::InstanceId;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::accept::Own;
 use crate::config::Config;
@@ -28,6 +30,9 @@ use crate::session::Node;
 use crate::sessions::{Sessions, random};
 use crate::start::Launcher;
 use crate::uplink::{self, Said};
+
+/// How long open legs have to tell their clients that the agent stops.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How this program is started again as a holder.
 #[derive(Debug, Clone)]
@@ -66,6 +71,8 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
         sessions: Sessions::new(config.limits.sessions),
         published: published.watch(),
         party: party.clone(),
+        stop: CancellationToken::new(),
+        streams: TaskTracker::new(),
         config,
         own,
     });
@@ -94,6 +101,10 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
             }
         }
     }
+    // Legs say goodbye first, then the links close; the holders go on until their window is over.
+    node.stop.cancel();
+    node.streams.close();
+    let _ = tokio::time::timeout(FAREWELL, node.streams.wait()).await;
     uplinks.stop().await;
     Ok(())
 }
@@ -155,21 +166,30 @@ impl Uplinks {
         }
     }
 
+    /// The addresses of each uplink. Every relay belongs to one uplink, so that two uplinks never share a relay and all
+    /// relays are tried; which one comes first differs from node to node.
     fn wanted(&self, in_force: Option<&InForce>) -> Vec<Vec<String>> {
         let config = &self.node.config;
-        let mut wanted: Vec<Vec<String>> = if config.relays.is_empty() {
+        let mut relays: Vec<Vec<String>> = if config.relays.is_empty() {
             let relays = in_force
                 .map(|f| f.publication.fleet().relays(&self.node.own.cluster))
                 .unwrap_or_default();
-            relays
-                .iter()
-                .map(|relay| relay.addresses.iter().map(ToString::to_string).collect())
-                .collect()
+            relays.iter().map(|relay| relay.addresses.clone()).collect()
         } else {
             config.relays.iter().map(|address| vec![address.clone()]).collect()
         };
-        wanted.truncate(config.limits.relays);
-        wanted
+        if !relays.is_empty() {
+            let spread: usize = self.node.own.node.as_str().bytes().map(usize::from).sum();
+            let first = spread % relays.len();
+            relays.rotate_left(first);
+        }
+        let mut uplinks = vec![Vec::new(); config.limits.relays.min(relays.len())];
+        for (relay, uplink) in relays.into_iter().zip((0..uplinks.len()).cycle()) {
+            if let Some(addresses) = uplinks.get_mut(uplink) {
+                addresses.extend(relay);
+            }
+        }
+        uplinks
     }
 
     async fn stop(mut self) {

@@ -1,7 +1,7 @@
 //! The command line of `noderelay-agent`.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -91,17 +91,17 @@ pub fn serve(config: &Path, logs: LogFormat, words: Vec<OsString>) -> Result<()>
     runtime.block_on(async {
         let stop = app::stop_on_signals()?;
         let (said, mut heard) = mpsc::channel(16);
-        let say = async {
+        let say = tokio::spawn(async move {
             while let Some(word) = heard.recv().await {
                 if let crate::uplink::Said::Attached(relay) = word {
                     let _ = writeln!(std::io::stdout(), "ready {relay}");
+                    break;
                 }
             }
-        };
-        tokio::select! {
-            ended = app::run(config, reexec, said, stop) => ended,
-            () = say => Ok(()),
-        }
+        });
+        let ended = app::run(config, reexec, said, stop).await;
+        say.abort();
+        ended
     })
 }
 
@@ -111,12 +111,21 @@ fn check_config(path: &Path) -> Result<()> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
+/// The directive that lets audit events through.
+const AUDIT: &str = "audit=info";
+
 /// Logs on stderr; `RUST_LOG` changes the filter.
 pub fn init_logs(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    // Evidence is no matter of taste: whatever the filter says, audit events are written.
+    let filter = match AUDIT.parse() {
+        Ok(always) => filter.add_directive(always),
+        Err(_) => filter,
+    };
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     let set = match format {
         LogFormat::Text => logs.try_init(),
         LogFormat::Json => logs.json().try_init(),

@@ -117,6 +117,34 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// Refuses what would keep the agent from working.
+    fn check(&self) -> Result<(), String> {
+        let counts = [
+            ("handshakes", self.handshakes),
+            ("sessions", self.sessions),
+            ("relays", self.relays),
+        ];
+        let periods = [
+            ("handshake", self.handshake),
+            ("hup_grace", self.hup_grace),
+            ("reload", self.reload),
+            ("redial_min", self.redial_min),
+            ("redial_max", self.redial_max),
+        ];
+        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return Err(format!("limits.{name} is 0; at least 1 is needed"));
+        }
+        if let Some((name, _)) = periods.iter().find(|(_, period)| period.duration().is_zero()) {
+            return Err(format!("limits.{name} is no time at all"));
+        }
+        if self.redial_min.duration() > self.redial_max.duration() {
+            return Err("limits.redial_min is longer than limits.redial_max".to_owned());
+        }
+        Ok(())
+    }
+}
+
 fn default_profile() -> ProfileName {
     // A literal that the parser accepts; a test holds it to that.
     ProfileName::parse("diagnostic").unwrap_or_else(|_| unreachable!("a valid name"))
@@ -156,6 +184,7 @@ impl Config {
                 config.default_profile
             )));
         }
+        config.limits.check().map_err(malformed)?;
         Ok(config)
     }
 

@@ -10,15 +10,21 @@
 //! client that vanishes ends this leg only, and the holder's window runs. Never decides, never records, never invents an
 //! exit code.
 
+use std::time::Duration;
+
 use noderelay_proto::code::Code;
 use noderelay_proto::control::{Closed, Exit, Terminate};
 use noderelay_proto::frame::Type;
 use noderelay_proto::message::{FromHolder, ToClient, ToHolder, ToNode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::framed::{FrameReader, FrameWriter, FramedError};
 use crate::refusal::shown;
+
+/// A client that takes nothing for this long is gone.
+const STALLED: Duration = Duration::from_secs(60);
 
 /// How a leg ended, as the agent saw it.
 #[derive(Debug)]
@@ -35,7 +41,7 @@ pub struct Leg {
     pub bytes_out: u64,
 }
 
-/// Runs the leg. `orders` may end the session from outside.
+/// Runs the leg. `orders` go to the holder; `stop` ends the leg, but not the session, with the agent.
 pub async fn pump(
     client: (
         FrameReader<impl AsyncRead + Unpin, ToNode>,
@@ -45,7 +51,8 @@ pub async fn pump(
         FrameReader<impl AsyncRead + Unpin, FromHolder>,
         FrameWriter<impl AsyncWrite + Unpin>,
     ),
-    orders: mpsc::Receiver<Terminate>,
+    orders: mpsc::Receiver<ToHolder>,
+    stop: &CancellationToken,
 ) -> Leg {
     let (from_client, mut to_client) = client;
     let (from_holder, to_holder) = holder;
@@ -60,18 +67,20 @@ pub async fn pump(
     let mut lost = None;
     {
         let up = up(from_client, to_holder, orders, &mut bytes_in);
-        let down = down(from_holder, &mut to_client, &mut leg);
+        let down = down(from_holder, &mut to_client, &mut leg, stop);
         tokio::pin!(up, down);
         tokio::select! {
             biased;
             () = &mut down => {}
-            // The client went first; `to_holder` is closed by now, so the holder's window runs. Wait for its end.
+            // The client went first; its end is with the holder by now, whose window runs. Wait for its word.
             error = &mut up => { lost = Some(error); down.await; }
         }
     }
     leg.bytes_in = bytes_in;
     leg.client_lost = leg.client_lost.or(lost);
-    let _ = to_client.finish().await;
+    if leg.client_lost.is_none() {
+        let _ = tokio::time::timeout(STALLED, to_client.finish()).await;
+    }
     leg
 }
 
@@ -79,14 +88,14 @@ pub async fn pump(
 async fn up(
     mut client: FrameReader<impl AsyncRead + Unpin, ToNode>,
     mut holder: FrameWriter<impl AsyncWrite + Unpin>,
-    mut orders: mpsc::Receiver<Terminate>,
+    mut orders: mpsc::Receiver<ToHolder>,
     bytes: &mut u64,
 ) -> String {
     let lost = loop {
         tokio::select! {
             biased;
             Some(order) = orders.recv() => {
-                if let Err(error) = holder.send(&ToHolder::from(order)).await {
+                if let Err(error) = holder.send(&order).await {
                     break error.to_string();
                 }
             }
@@ -97,33 +106,42 @@ async fn up(
             },
         }
     };
+    // An order that came together with the client's end is still given; one that comes later finds the door closed.
+    orders.close();
+    while let Ok(order) = orders.try_recv() {
+        holder.queue(&order);
+    }
     let _ = holder.finish().await;
     lost
 }
 
-/// Passes on what one read brought; `false` at the end of the client's stream.
+/// Passes on what one read brought; `false` at the end of the client's stream. A breach of the protocol ends the session,
+/// and nothing more is read.
 async fn pass_on(
     read: Result<bool, FramedError>,
     client: &mut FrameReader<impl AsyncRead + Unpin, ToNode>,
     holder: &mut FrameWriter<impl AsyncWrite + Unpin>,
     bytes: &mut u64,
 ) -> Result<bool, FramedError> {
-    if !read? {
-        return Ok(false);
+    let mut breach = None;
+    match read {
+        Ok(false) => return Ok(false),
+        Ok(true) => {}
+        Err(error @ FramedError::Protocol(_)) => breach = Some(error),
+        Err(error) => return Err(error),
     }
-    loop {
+    while breach.is_none() {
         match client.buffered() {
             Ok(Some(message)) => holder.queue(&allowed(message, bytes)),
             Ok(None) => break,
-            Err(FramedError::Protocol(error)) => {
-                holder.queue(&terminate(error.code(), &error.to_string()));
-                break;
-            }
-            Err(other) => return Err(other),
+            Err(error) => breach = Some(error),
         }
     }
+    if let Some(error) = &breach {
+        holder.queue(&terminate(error.code(), &error.to_string()));
+    }
     holder.flush().await?;
-    Ok(true)
+    breach.map_or(Ok(true), Err)
 }
 
 /// What a client's frame becomes for the holder. A frame out of place ends the session with its code.
@@ -157,13 +175,21 @@ async fn down(
     mut holder: FrameReader<impl AsyncRead + Unpin, FromHolder>,
     client: &mut FrameWriter<impl AsyncWrite + Unpin>,
     leg: &mut Leg,
+    stop: &CancellationToken,
 ) {
     // What was queued before (OPENED) goes out now: a command that waits for input says nothing by itself.
-    if let Err(error) = client.flush().await {
-        leg.client_lost = Some(error.to_string());
-    }
+    tell(client, leg).await;
     loop {
-        match holder.fill().await {
+        let read = tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                leg.code = Code::SessionAgentStopping;
+                client.queue(&closed(leg.code, "the agent stops"));
+                return tell(client, leg).await;
+            }
+            read = holder.fill() => read,
+        };
+        match read {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => {
@@ -188,22 +214,38 @@ async fn down(
                 }
             }
         }
-        if leg.client_lost.is_none()
-            && let Err(error) = client.flush().await
-        {
-            leg.client_lost = Some(error.to_string());
-        }
+        tell(client, leg).await;
     }
     if leg.exit.is_none() && leg.code == Code::Ok {
         // The client must not wait: the holder is gone and said nothing.
         leg.code = Code::SessionHolderLost;
-        let seen = "the process that held the session ended without a word".to_owned();
-        let closed = Closed {
-            code: leg.code.number(),
-            seen,
-        };
-        client.queue(&ToClient::from(closed));
+        client.queue(&closed(
+            leg.code,
+            "the process that held the session ended without a word",
+        ));
+        tell(client, leg).await;
     }
+}
+
+/// Writes what is queued for the client. One that takes nothing for [`STALLED`] is gone: an honest one always reads on,
+/// since it is never sent more than its window.
+async fn tell(client: &mut FrameWriter<impl AsyncWrite + Unpin>, leg: &mut Leg) {
+    if leg.client_lost.is_some() {
+        return;
+    }
+    match tokio::time::timeout(STALLED, client.flush()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => leg.client_lost = Some(error.to_string()),
+        Err(_) => leg.client_lost = Some(format!("the client took nothing for {STALLED:?}")),
+    }
+}
+
+fn closed(code: Code, seen: &str) -> ToClient {
+    Closed {
+        code: code.number(),
+        seen: seen.to_owned(),
+    }
+    .into()
 }
 
 fn note(message: &ToClient, leg: &mut Leg) {

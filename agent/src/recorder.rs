@@ -1,7 +1,7 @@
 //! Opens the recording of a permitted session. No recording, no shell: the type [`Recording`] is what the start takes.
 //!
-//! The header is on disk and synced before this returns; who, where, what, under which policy stands in it in the words of
-//! the audit log. Facts that somebody merely claims (path, correlation id) stand under `claimed`.
+//! The header is on disk and synced before this returns (level `required` may begin in memory on a disk that refuses); who,
+//! where, what, under which policy stands in it in the words of the audit log. Facts that somebody merely claims (path, correlation id) stand under `claimed`.
 
 use std::path::Path;
 
@@ -14,11 +14,8 @@ use noderelay_proto::control::{Missing, Open};
 
 use crate::refusal::Refusal;
 
-/// Opens the recording below `directory`.
-///
-/// # Errors
-/// `recording.unavailable` with the cause; break-glass is the way in on a node whose disk refuses.
-pub fn open(directory: &Path, permit: &Permit, started: SessionStarted, open: &Open) -> Result<Recording, Refusal> {
+/// What heads the recording.
+pub fn header(started: SessionStarted, open: &Open) -> Header {
     let terminal = open.terminal.as_ref().map(|t| {
         let size = t.size();
         Terminal {
@@ -27,8 +24,15 @@ pub fn open(directory: &Path, permit: &Permit, started: SessionStarted, open: &O
             term: String::from_utf8_lossy(&t.term).into_owned(),
         }
     });
-    debug_assert_eq!(level(permit), started.level);
-    Recording::create(directory, &Header::new(started, terminal)).map_err(|e| refusal(&e))
+    Header::new(started, terminal)
+}
+
+/// Opens the recording below `directory`. May wait for the disk.
+///
+/// # Errors
+/// `recording.unavailable` with the cause; break-glass is the way in on a node whose disk refuses.
+pub fn open(directory: &Path, header: &Header) -> Result<Recording, Refusal> {
+    Recording::create(directory, header).map_err(|e| refusal(&e))
 }
 
 /// The level that the permit's obligations ask for.

@@ -1,6 +1,7 @@
 //! One session from its stream to its end, in the order of the modules. Each step takes what the one before made.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use noderelay_audit_event::{Argument, Claimed, Denied, Event, SessionEnded, SessionId, SessionKind, SessionStarted};
@@ -8,12 +9,14 @@ use noderelay_pki::tls::Party;
 use noderelay_pki::verify::VerifiedPeer;
 use noderelay_policy::Permit;
 use noderelay_proto::code::Code;
-use noderelay_proto::control::{Kind, Open, Opened, Terminate};
-use noderelay_proto::message::ToClient;
+use noderelay_proto::control::{Kind, Missing, Open, Opened, Terminate};
+use noderelay_proto::message::{ToClient, ToHolder};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::accept::{self, Accepted, ForUs, Own};
+use crate::accept::{self, Accepted, Client, ForUs, Own};
 use crate::account;
 use crate::authorize::{self, Wish};
 use crate::config::Config;
@@ -23,7 +26,7 @@ use crate::pump::{self, Leg};
 use crate::recorder;
 use crate::refusal::{Refusal, shown};
 use crate::sessions::{Begun, Entry, Live, Sessions};
-use crate::start::{Facts, Holder, Launcher};
+use crate::start::{self, Facts, Holder, Launcher};
 
 /// What every session of this node needs.
 pub struct Node {
@@ -39,7 +42,14 @@ pub struct Node {
     pub sessions: Sessions,
     /// How holders are started.
     pub launcher: Launcher,
+    /// Cancelled when the agent stops: legs end then, sessions don't.
+    pub stop: CancellationToken,
+    /// The tasks of streams, whichever link they came by.
+    pub streams: TaskTracker,
 }
+
+/// A node's disk answers within moments, or is sick.
+const DISK: Duration = Duration::from_secs(20);
 
 /// Serves a stream whose header names this node. `slot` is given back as soon as the client has asked for its session.
 pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, stream: ForUs<S>, slot: OwnedSemaphorePermit) {
@@ -56,75 +66,101 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, stream: ForUs
 
 async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accepted<S>) {
     let Accepted {
-        peer,
+        client,
         open,
         resume_key,
         reader,
         mut writer,
     } = accepted;
-    match begin(node, &peer, &open, &resume_key).await {
-        Ok(Ready {
-            live,
-            begun,
-            wish,
-            holder,
-            opened,
-        }) => {
-            let number = live.new_leg();
-            writer.queue(&ToClient::from(opened));
-            let (give_order, orders) = mpsc::channel(1);
-            let leg = pump::pump((reader, writer), (holder.reader, holder.writer), orders);
-            tokio::pin!(leg);
-            let leg = tokio::select! {
-                leg = &mut leg => leg,
-                order = ask_again(node, &peer, &wish) => {
-                    let _ = give_order.send(order).await;
-                    leg.await
-                }
-            };
-            if let Some(lost) = &leg.client_lost {
-                tracing::info!(session = %live.id, %lost, "the client's leg ended before the session");
-            }
-            if live.superseded(number) {
-                tracing::info!(session = %live.id, leg = number, "a newer leg goes on with the session");
-            } else {
-                events::emit(Event::SessionEnded(ended(&begun.facts, &leg)));
-            }
-        }
+    let Ready {
+        live,
+        number,
+        begun,
+        mut standing,
+        holder,
+        opened,
+    } = match begin(node, &client, &open, &resume_key).await {
+        Ok(ready) => ready,
         Err(refusal) => {
-            events::emit(Event::Denied(denied(node, &peer, &open, &refusal)));
-            let _ = writer.send(&ToClient::from(refusal.message())).await;
-            let _ = writer.finish().await;
+            events::emit(Event::Denied(denied(node, &client.peer, &open, &refusal)));
+            let say = async {
+                writer.send(&ToClient::from(refusal.message())).await?;
+                writer.finish().await
+            };
+            let _ = tokio::time::timeout(node.config.limits.handshake.duration(), say).await;
+            return;
         }
+    };
+    writer.queue(&ToClient::from(opened));
+    let (give, orders) = mpsc::channel(4);
+    let leg = pump::pump((reader, writer), (holder.reader, holder.writer), orders, &node.stop);
+    tokio::pin!(leg);
+    let leg = loop {
+        tokio::select! {
+            biased;
+            order = standing.next_order(node, &client, &begun) => {
+                // Refused when the client is gone: then the order takes the holder's own door.
+                if let Err(refused) = give.try_send(order) {
+                    node.launcher.tell(&begun, refused.into_inner()).await;
+                }
+            }
+            leg = &mut leg => break leg,
+        }
+    };
+    if let Some(lost) = &leg.client_lost {
+        tracing::info!(session = %live.id, %lost, "the client's leg ended before the session");
+    }
+    if live.superseded(number) {
+        tracing::info!(session = %live.id, leg = number, "a newer leg goes on with the session");
+    } else {
+        events::emit(Event::SessionEnded(ended(&begun.facts, &leg)));
     }
 }
 
 /// A session that is ready for a leg.
 struct Ready {
     live: Arc<Live>,
+    number: u64,
     begun: Arc<Begun>,
-    wish: Wish,
+    standing: Standing,
     holder: Holder,
     opened: Opened,
 }
 
 /// Register, authorize, record, start: in this order, each spending what the one before made. An attempt that opened a
 /// session before is authorized again, and gets that one.
-async fn begin(node: &Node, peer: &VerifiedPeer, open: &Open, resume_key: &[u8]) -> Result<Ready, Refusal> {
+async fn begin(node: &Node, client: &Client, open: &Open, resume_key: &[u8]) -> Result<Ready, Refusal> {
     let now = Timestamp::now();
+    let peer = &client.peer;
     let open_id = open.id().map_err(|e| Refusal::node(e.code(), e.to_string()))?;
     let entry = node.sessions.register(peer, open_id)?;
     let wish = Wish::of(open, &node.config.default_profile)?;
-    let in_force = node.published.borrow().clone();
+    // What comes in force after this line is a change to the session, however long its start takes.
+    let mut published = node.published.clone();
+    let in_force = published.borrow_and_update().clone();
     let permit = authorize::authorize(in_force.as_deref(), &node.own, peer, &wish, now)?;
+    let standing = Standing { published, wish };
     let live = match entry {
         Entry::New(live) => live,
-        Entry::Again(live) => return again(node, live, open, wish).await,
+        Entry::Again(live) => return again(node, live, open, standing).await,
+    };
+    let number = live.new_leg();
+    let version = permit.version();
+    let versioned = |refusal| Refusal {
+        policy_version: version,
+        ..refusal
     };
     let profile = &permit.obligations().profile;
-    let account = account::resolve(profile, node.config.profiles.get(profile), &open.local_user)?;
-    let started = facts(&permit, peer, open, &wish, &live, &account.name, now);
-    let recording = recorder::open(&node.config.recordings(), &permit, started.clone(), open)?;
+    let (settings, expected) = (node.config.profiles.get(profile).cloned(), open.local_user.clone());
+    let name = profile.clone();
+    let account = on_disk(move || account::resolve(&name, settings.as_ref(), &expected))
+        .await
+        .map_err(versioned)?;
+    let started = facts(&permit, peer, open, &standing.wish, &live, &account.name, now);
+    let (directory, header) = (node.config.recordings(), recorder::header(started.clone(), open));
+    let recording = on_disk(move || recorder::open(&directory, &header))
+        .await
+        .map_err(versioned)?;
     let demo = in_force.is_some_and(|f| f.publication.demo());
     let facts = Facts {
         started: &started,
@@ -139,13 +175,27 @@ async fn begin(node: &Node, peer: &VerifiedPeer, open: &Open, resume_key: &[u8])
     Ok(Ready {
         opened: begun.opened.clone(),
         live,
+        number,
         begun,
-        wish,
+        standing,
         holder,
     })
 }
 
-async fn again(node: &Node, live: Arc<Live>, open: &Open, wish: Wish) -> Result<Ready, Refusal> {
+/// Runs what may wait for a disk away from the thread that carries everybody's bytes. A disk that hangs costs the one
+/// session that asked for it.
+async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
+    match tokio::time::timeout(DISK, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(_)) => Err(Refusal::node(Code::AgentInternal, "a task of the agent broke off")),
+        Err(_) => {
+            let seen = format!("the node's disk did not answer within {DISK:?}");
+            Err(Refusal::new(Code::RecordingUnavailable, Missing::Recording, seen))
+        }
+    }
+}
+
+async fn again(node: &Node, live: Arc<Live>, open: &Open, standing: Standing) -> Result<Ready, Refusal> {
     let Some(begun) = live.begun.get().cloned() else {
         return Err(Refusal::node(
             Code::AgentNotReady,
@@ -158,38 +208,71 @@ async fn again(node: &Node, live: Arc<Live>, open: &Open, wish: Wish) -> Result<
             format!("session {} was opened with other words", live.id),
         ));
     }
+    // Numbered before the holder drops the old leg, so that its end is not taken for the session's.
+    let number = live.new_leg();
     let (holder, consumed) = node.launcher.again(&begun).await?;
-    tracing::info!(session = %live.id, "the same attempt again: the same session");
+    tracing::info!(session = %live.id, leg = number, "the same attempt again: the same session");
+    let opened = Opened {
+        consumed,
+        ..begun.opened.clone()
+    };
     Ok(Ready {
-        opened: Opened {
-            consumed,
-            ..begun.opened.clone()
-        },
         live,
+        number,
         begun,
-        wish,
+        standing,
         holder,
+        opened,
     })
 }
 
-/// Waits until what is in force no longer permits the session; gives the order that ends it.
-async fn ask_again(node: &Node, peer: &VerifiedPeer, wish: &Wish) -> Terminate {
-    let mut published = node.published.clone();
-    published.mark_unchanged();
-    loop {
-        if published.changed().await.is_err() {
-            return std::future::pending().await; // The agent stops; the holder lives on.
-        }
-        let in_force = published.borrow_and_update().clone();
-        if let Err(refusal) = authorize::authorize(in_force.as_deref(), &node.own, peer, wish, Timestamp::now())
-            && refusal.code != Code::BundleExpired
-        {
-            return Terminate {
-                code: Code::SessionPolicy.number(),
-                seen: shown(&refusal.seen),
-            };
+/// What an open session stands on: it is asked again whenever what is in force changes.
+struct Standing {
+    published: watch::Receiver<Option<Arc<InForce>>>,
+    wish: Wish,
+}
+
+impl Standing {
+    /// Waits for a change that means something to the session; gives the order for its holder. Cancel safe.
+    async fn next_order(&mut self, node: &Node, client: &Client, begun: &Begun) -> ToHolder {
+        loop {
+            if self.published.changed().await.is_err() {
+                return std::future::pending().await; // The agent stops; the holder lives on.
+            }
+            let in_force = self.published.borrow_and_update().clone();
+            if let Err(refused) = client.verify_again(&node.party) {
+                return terminate(Code::SessionRevoked, &refused.to_string());
+            }
+            match authorize::authorize(
+                in_force.as_deref(),
+                &node.own,
+                &client.peer,
+                &self.wish,
+                Timestamp::now(),
+            ) {
+                Ok(permit) if permit.obligations().profile.as_str() != begun.opened.profile => {
+                    return terminate(Code::SessionPolicy, "the policy permits another profile only");
+                }
+                Ok(permit) => {
+                    let tighter = start::tightened(&begun.opened, &begun.facts, permit.obligations());
+                    if let Some(terms) = tighter {
+                        return terms.into();
+                    }
+                }
+                // An expired publication ends nothing: open sessions run to their own end.
+                Err(refusal) if refusal.code == Code::BundleExpired => {}
+                Err(refusal) => return terminate(Code::SessionPolicy, &refusal.seen),
+            }
         }
     }
+}
+
+fn terminate(code: Code, seen: &str) -> ToHolder {
+    Terminate {
+        code: code.number(),
+        seen: shown(seen),
+    }
+    .into()
 }
 
 fn facts(

@@ -1,7 +1,7 @@
 //! Spends a [`Permit`] and a [`Recording`], both by value, on a holder with the session's command under it.
 //!
 //! There is no other way to start anything: without the two this does not compile. The holder is a process of its own that
-//! outlives the agent; the recording's file is handed to it, open. [`again`] finds a holder that runs already.
+//! outlives the agent; the recording's file is handed to it, open. [`Launcher::again`] finds a holder that runs already.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -12,12 +12,12 @@ use noderelay_audit::Recording;
 use noderelay_audit_event::SessionStarted;
 use noderelay_child::Account;
 use noderelay_holder::launch::{self, HolderHandle};
-use noderelay_policy::{Permit, RecordLevel};
+use noderelay_policy::{Obligations, Permit, RecordLevel};
 use noderelay_proto::code::Code;
-use noderelay_proto::control::{self, Adopt, Kind, Open, Opened, Start};
+use noderelay_proto::control::{self, Adopt, Kind, Open, Opened, Start, Terminate, Terms};
 use noderelay_proto::id::SessionId;
 use noderelay_proto::limits::{WINDOW_BULK, WINDOW_TERMINAL};
-use noderelay_proto::message::FromHolder;
+use noderelay_proto::message::{FromHolder, ToHolder};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::config::Limits;
@@ -91,7 +91,16 @@ impl Launcher {
         )
         .map_err(|e| versioned(Refusal::node(Code::ShellFailed, e.to_string())))?;
         let mut holder = Holder::of(handle);
-        match holder.first().await.map_err(versioned)? {
+        let first = holder.first().await;
+        if first.is_err() {
+            // Whatever it is doing: nothing may go on that nobody was told of.
+            let order = Terminate {
+                code: Code::ShellFailed.number(),
+                seen: String::new(),
+            };
+            let _ = tokio::time::timeout(ANSWER, holder.writer.send(&ToHolder::from(order))).await;
+        }
+        match first.map_err(versioned)? {
             FromHolder::Started(_) => {
                 let begun = Begun {
                     open: facts.open.clone(),
@@ -128,6 +137,18 @@ impl Launcher {
         match holder.first().await? {
             FromHolder::Adopted(adopted) => Ok((holder, adopted.consumed)),
             other => Err(out_of_order(&other)),
+        }
+    }
+
+    /// Gives an order to the holder of a session whose own link is gone.
+    pub async fn tell(&self, begun: &Begun, order: ToHolder) {
+        match self.again(begun).await {
+            Ok((mut holder, _)) => {
+                if let Err(error) = holder.writer.send(&order).await {
+                    tracing::warn!(%error, "a session's holder did not take an order");
+                }
+            }
+            Err(refusal) => tracing::info!(seen = %refusal.seen, "no holder to give an order to"),
         }
     }
 
@@ -182,6 +203,21 @@ impl Launcher {
             resume_window_secs: start.window_secs,
         }
     }
+}
+
+/// The terms that changed obligations mean for an open session, if they are tighter than those it has.
+pub fn tightened(opened: &Opened, facts: &SessionStarted, obligations: &Obligations) -> Option<Terms> {
+    let deadline = obligations
+        .max_duration
+        .map(|d| noderelay_pki::time::after(facts.started, d).as_second());
+    let terms = Terms {
+        deadline_unix: [opened.deadline_unix, deadline].into_iter().flatten().min(),
+        idle_secs: [opened.idle_secs, obligations.idle.map(seconds)]
+            .into_iter()
+            .flatten()
+            .min(),
+    };
+    (terms.deadline_unix != opened.deadline_unix || terms.idle_secs != opened.idle_secs).then_some(terms)
 }
 
 impl Holder {

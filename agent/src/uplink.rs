@@ -19,7 +19,6 @@ use noderelay_proto::control::Register;
 use noderelay_proto::id::InstanceId;
 use noderelay_proto::message::{FromAgent, Opening, ToAgent};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +28,9 @@ use crate::session::{self, Node};
 
 /// A link that lived this long starts again with the shortest wait.
 const STEADY: Duration = Duration::from_secs(30);
+
+/// A relay that finished the handshake answers a registration at once, or is sick: the next one is tried.
+const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a link's task tells the wiring.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,11 +53,12 @@ pub async fn keep(
     let limits = &node.config.limits;
     let (least, most) = (limits.redial_min.duration(), limits.redial_max.duration());
     let slots = Arc::new(Semaphore::new(limits.handshakes));
-    let mut streams = JoinSet::new();
     let mut wait = least;
     loop {
         let since = Instant::now();
-        let expect = Expect::Relay { cluster: None };
+        let expect = Expect::Relay {
+            cluster: Some(node.own.cluster.clone()),
+        };
         let ended = tokio::select! {
             () = stop.cancelled() => return,
             linked = dialer.dial(&addresses, expect) => match linked {
@@ -64,7 +67,7 @@ pub async fn keep(
                         link.close(Code::SessionAgentStopping).await;
                         return;
                     }
-                    ended = serve(&node, &link, instance, &said, &slots, &mut streams) => ended.to_string(),
+                    ended = serve(&node, &link, instance, &said, &slots) => ended.to_string(),
                 },
                 Err(error) => error.to_string(),
             },
@@ -86,6 +89,8 @@ pub async fn keep(
 enum Ended {
     #[error("the relay did not take the registration: {0}")]
     Registration(FramedError),
+    #[error("the relay did not answer the registration within {REGISTERED_WITHIN:?}")]
+    Silent,
     #[error("the link was lost: {0}")]
     Lost(#[from] quinn::ConnectionError),
     #[error("the control stream ended: {0}")]
@@ -98,7 +103,6 @@ async fn serve(
     instance: InstanceId,
     said: &mpsc::Sender<Said>,
     slots: &Arc<Semaphore>,
-    streams: &mut JoinSet<()>,
 ) -> Ended {
     let relay = link.peer.identity().role.name().to_owned();
     let control = async {
@@ -112,29 +116,32 @@ async fn serve(
         writer.send(&Opening::from(register)).await?;
         Ok::<_, FramedError>((reader.expect().await?, reader, writer))
     };
-    let (first, mut reader, mut writer) = match control.await {
-        Ok(registered) => registered,
-        Err(error) => return Ended::Registration(error),
+    let (first, mut reader, mut writer) = match tokio::time::timeout(REGISTERED_WITHIN, control).await {
+        Ok(Ok(registered)) => registered,
+        Ok(Err(error)) => return Ended::Registration(error),
+        Err(_) => return Ended::Silent,
     };
-    report(first, &relay, said).await;
+    report(first, &relay, said);
     loop {
-        let slot = Arc::clone(slots).acquire_owned();
         tokio::select! {
             message = reader.expect() => match message {
                 // The relay asks whether we live: the answer is what keeps a copy of our key from taking our place.
                 Ok(ToAgent::Ping(number)) => if let Err(error) = writer.send(&FromAgent::Pong(number)).await {
                     return Ended::Control(error);
                 },
-                Ok(message) => report(message, &relay, said).await,
+                Ok(message) => report(message, &relay, said),
                 Err(error) => return Ended::Control(error),
             },
-            Some(_) = streams.join_next() => {}
-            admitted = async { (slot.await, link.connection.accept_bi().await) } => match admitted {
-                (Ok(slot), Ok((send, recv))) => {
-                    streams.spawn(stream(Arc::clone(node), Stream::new(send, recv), slot));
+            opened = link.connection.accept_bi() => match opened {
+                Ok((send, recv)) => {
+                    let stream = Stream::new(send, recv);
+                    match Arc::clone(slots).try_acquire_owned() {
+                        Ok(slot) => { node.streams.spawn(self::stream(Arc::clone(node), stream, slot)); }
+                        // Left alone it would hold room in the window that all streams of the link share.
+                        Err(_) => stream.reset(Code::AgentNotReady),
+                    }
                 }
-                (Err(_), _) => {}
-                (_, Err(error)) => return error.into(),
+                Err(error) => return error.into(),
             },
         }
     }
@@ -143,7 +150,8 @@ async fn serve(
 /// A stream that a relay opened. The slot is held until the client has asked for its session.
 async fn stream(node: Arc<Node>, stream: Stream, slot: tokio::sync::OwnedSemaphorePermit) {
     let within = node.config.limits.handshake.duration();
-    match tokio::time::timeout(within, accept::route(stream, &node.own)).await {
+    let routed = tokio::time::timeout(within, accept::route(stream, &node.own)).await;
+    match routed {
         Ok(Ok(ours)) => session::serve(&node, ours, slot).await,
         Ok(Err((stream, error))) => {
             tracing::warn!(%error, "a relay sent a stream that is not for us");
@@ -153,7 +161,7 @@ async fn stream(node: Arc<Node>, stream: Stream, slot: tokio::sync::OwnedSemapho
     }
 }
 
-async fn report(message: ToAgent, relay: &str, said: &mpsc::Sender<Said>) {
+fn report(message: ToAgent, relay: &str, said: &mpsc::Sender<Said>) {
     let word = match message {
         ToAgent::Registered(registered) if registered.parked => Said::Parked(relay.to_owned()),
         ToAgent::Registered(_) => Said::Attached(relay.to_owned()),
@@ -166,7 +174,8 @@ async fn report(message: ToAgent, relay: &str, said: &mpsc::Sender<Said>) {
             tracing::error!(%relay, "another live agent has our name: two nodes share one key, or a copy runs");
         }
     }
-    let _ = said.send(word).await;
+    // Whoever listens no more, or lags behind, holds up nothing.
+    let _ = said.try_send(word);
 }
 
 /// Between three quarters and five quarters of `wait`, so that agents that lost a relay together come back apart.

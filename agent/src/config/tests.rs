@@ -58,3 +58,20 @@ fn a_default_profile_that_does_not_exist_is_refused() {
 fn the_default_profile_has_a_valid_name() {
     assert_eq!(default_profile().as_str(), "diagnostic");
 }
+
+#[test]
+fn limits_that_would_stop_the_agent_are_refused() {
+    for field in ["handshakes", "sessions", "relays"] {
+        let e = load(&GOOD.replace("resume_window: 3s", &format!("{field}: 0")))
+            .unwrap_err()
+            .to_string();
+        assert!(e.contains(field), "{e}");
+    }
+    for field in ["handshake", "hup_grace", "reload", "redial_min", "redial_max"] {
+        let e = load(&GOOD.replace("resume_window: 3s", &format!("{field}: 0s")))
+            .unwrap_err()
+            .to_string();
+        assert!(e.contains(field), "{e}");
+    }
+    assert!(load(&GOOD.replace("resume_window: 3s", "redial_min: 1m, redial_max: 1s")).is_err());
+}

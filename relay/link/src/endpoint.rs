@@ -7,10 +7,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{Endpoint, EndpointConfig, ServerConfig};
+use quinn::{Endpoint, EndpointConfig, ServerConfig, TokioRuntime};
 
 use crate::link::LinkError;
-use crate::socket::QuietRuntime;
 use crate::transport::relay_transport;
 
 /// Connections that may wait for their handshake at once: state for strangers is bounded.
@@ -23,7 +22,7 @@ const INCOMING_BUFFER_TOTAL: u64 = 16 * 1024 * 1024;
 /// A server (and client) endpoint on a bound socket. Must be called within a tokio runtime.
 pub fn server_endpoint(socket: UdpSocket, tls: Arc<rustls::ServerConfig>) -> Result<Endpoint, LinkError> {
     let config = server_config(tls)?;
-    Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(QuietRuntime)).map_err(LinkError::Socket)
+    Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime)).map_err(LinkError::Socket)
 }
 
 /// The server side's QUIC configuration, also for replacing it in a running endpoint.
@@ -46,6 +45,6 @@ pub fn client_endpoint(remote: SocketAddr) -> Result<Endpoint, LinkError> {
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let made = UdpSocket::bind(any)
-        .and_then(|socket| Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(QuietRuntime)));
+        .and_then(|socket| Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime)));
     made.map_err(|error: io::Error| LinkError::Socket(error))
 }

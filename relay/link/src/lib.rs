@@ -11,7 +11,6 @@ pub mod dial;
 pub mod endpoint;
 pub mod link;
 pub mod resolve;
-mod socket;
 pub mod stream;
 pub mod transport;
 
