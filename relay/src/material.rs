@@ -4,7 +4,7 @@
 //! start:  identity files ─> Credentials (must be a relay's)   bundle ─> store ─> Publication (or the last good one)
 //! then, every `reread`:
 //!   files changed and good ─> in force from the next handshake on
-//!   bundle changed and verified ─> trust and map replaced, every connection looks at its peer again
+//!   bundle changed, verified and ours ─> kept; trust and map replaced, every connection looks at its peer again
 //!   anything broken ─> the last good one stays in force, the part is not ready, the reason is logged once
 //! ```
 //!
@@ -16,11 +16,12 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use noderelay_bundle::{BundleError, Publication, Role as Document, Store};
+use noderelay_bundle::{Accepted, BundleError, Publication, Role as Document, Store};
 use noderelay_pki::files::{self, Checked, FileError, Watched};
 use noderelay_pki::identity::Role;
 use noderelay_pki::name::RelayName;
 use noderelay_pki::tls::{Credentials, Live, Party, TlsError};
+use noderelay_pki::trust::TrustAnchors;
 use noderelay_pki::{Identity, text};
 use tracing::{info, warn};
 
@@ -65,6 +66,17 @@ pub(crate) enum MaterialError {
     },
 }
 
+impl MaterialError {
+    /// The name of the reason in logs.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Bundle(error) => error.code(),
+            Self::OtherTrustDomain { .. } => "bundle.other_trust_domain",
+            Self::Identity(_) | Self::NotARelay { .. } | Self::Root(_) => "identity",
+        }
+    }
+}
+
 /// What is followed.
 #[derive(Debug)]
 pub(crate) struct Material {
@@ -100,21 +112,23 @@ impl Material {
             Some(root) => store.pin(&files::read_bounded(root, MAX_ROOT)?)?,
             None => store.pin_first_use(&config.bundle)?,
         };
-        let in_force = match store.load(&config.bundle, now).await {
-            Ok(publication) => publication,
-            Err(error) => {
-                let last = store.last_good(now).await.ok().flatten().ok_or_else(|| error.clone())?;
-                warn!(code = error.code(), %error, version = last.policy_version(), "bundle refused; going on with the last good one");
-                last
+        let accept = |publication: &Publication| usable(&own, publication);
+        let (in_force, anchors) = match store.load_accepted(&config.bundle, now, accept).await {
+            Ok(Accepted::New(publication, anchors)) => (publication, anchors),
+            // Nothing was handed out before; were it so, its trust would be made once more.
+            Ok(Accepted::Same(publication)) => {
+                let anchors = usable(&own, &publication)?;
+                (publication, anchors)
             }
+            Err(error) => match store.last_good_accepted(now, accept).await {
+                Ok(Some((last, anchors))) => {
+                    warn!(code = error.code(), %error, version = last.policy_version(), "bundle refused; going on with the last good one");
+                    (last, anchors)
+                }
+                Ok(None) | Err(_) => return Err(error),
+            },
         };
-        if in_force.fleet().trust_domain != own.trust_domain {
-            return Err(MaterialError::OtherTrustDomain {
-                bundle: in_force.fleet().trust_domain.to_string(),
-                own: own.trust_domain.to_string(),
-            });
-        }
-        let party = Party::new(identity.live(), Live::new(in_force.fleet().trust_anchors()?));
+        let party = Party::new(identity.live(), Live::new(anchors));
         let map = Live::new(Map::new(own.cluster.clone(), in_force.fleet()));
         let material = Self {
             identity,
@@ -176,13 +190,12 @@ impl Material {
     }
 
     async fn check_bundle(&mut self, relay: &Relay, now: Timestamp) {
-        match self.store.load(&self.publication, now).await {
-            Ok(publication) => {
+        let accept = |publication: &Publication| usable(&self.own, publication);
+        match self.store.load_accepted(&self.publication, now, accept).await {
+            Ok(Accepted::Same(_)) => self.reported = None,
+            Ok(Accepted::New(publication, anchors)) => {
                 self.reported = None;
-                if publication.versions() == self.in_force.versions() {
-                    return;
-                }
-                self.take(relay, publication);
+                self.take(relay, publication, anchors);
             }
             Err(error) => {
                 relay.metrics.reloaded(Kind::Bundle, false);
@@ -195,20 +208,8 @@ impl Material {
         }
     }
 
-    fn take(&mut self, relay: &Relay, publication: Publication) {
+    fn take(&mut self, relay: &Relay, publication: Publication, anchors: TrustAnchors) {
         let fleet = publication.fleet();
-        if fleet.trust_domain != self.own.trust_domain {
-            self.reported = Some(format!("it is for another trust domain, {}", fleet.trust_domain));
-            return;
-        }
-        let anchors = match fleet.trust_anchors() {
-            Ok(anchors) => anchors,
-            Err(error) => {
-                relay.metrics.reloaded(Kind::Bundle, false);
-                self.reported = Some(text::escape(&error.to_string(), 400));
-                return;
-            }
-        };
         relay.metrics.reloaded(Kind::Bundle, true);
         let changed = fleet != self.in_force.fleet();
         info!(
@@ -223,4 +224,16 @@ impl Material {
         }
         self.in_force = publication;
     }
+}
+
+/// What the relay needs of a publication: that it is for its own people, and the authorities that it trusts.
+fn usable(own: &Identity, publication: &Publication) -> Result<TrustAnchors, MaterialError> {
+    let fleet = publication.fleet();
+    if fleet.trust_domain != own.trust_domain {
+        return Err(MaterialError::OtherTrustDomain {
+            bundle: fleet.trust_domain.to_string(),
+            own: own.trust_domain.to_string(),
+        });
+    }
+    Ok(fleet.trust_anchors()?)
 }

@@ -19,6 +19,9 @@ use jiff::{SignedDuration, Timestamp};
 use std::fmt;
 use std::sync::Arc;
 
+/// Folder of the policies.
+const POLICIES: &str = "policies/";
+
 /// A verified publication.
 #[derive(Clone)]
 pub struct Publication {
@@ -171,6 +174,20 @@ impl Publication {
             .iter()
             .filter(move |(name, _)| name.starts_with(prefix))
             .map(|(n, b)| (n.as_str(), b.as_slice()))
+    }
+
+    /// The policies by their names without the folder (`on-call.cedar`), in the order of these: so every program calls a
+    /// policy the same.
+    pub fn policies(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files(POLICIES)
+            .filter_map(|(name, bytes)| Some((name.strip_prefix(POLICIES)?, bytes)))
+    }
+
+    /// Whether both hold the same content, signed once by the same policy signers: the targets documents are the same. Then
+    /// what was made of one (policies, trust anchors) stands for the other.
+    #[must_use]
+    pub fn same_content(&self, other: &Self) -> bool {
+        self.parts.targets == other.parts.targets
     }
 
     /// The publication as it was received, by path: for a mirror.

@@ -11,8 +11,9 @@
 //! | `last-good.json` | the last publication that was accepted, whole, verified again whenever it is read |
 //! | `lock` | one load at a time, across processes |
 //!
-//! Both are replaced atomically and only after everything was verified; a refused publication changes nothing, except
-//! that a root which follows from the trusted one is kept at once. Floors outlive expiry and restart. Local time is never
+//! Both are replaced atomically, and only after everything was verified and the caller has said that it can use the content
+//! ([`Store::load_accepted`]): what verifies and cannot be used never becomes the last good one. A refused publication changes
+//! nothing, except that a root which follows from the trusted one is kept at once. Floors outlive expiry and restart. Local time is never
 //! written.
 
 use crate::error::BundleError;
@@ -47,6 +48,26 @@ pub struct Store {
     directory: PathBuf,
     /// The publication that this process holds, so that an unchanged directory costs one small read.
     held: Mutex<Option<Publication>>,
+}
+
+/// What a load found.
+#[derive(Debug)]
+pub enum Accepted<T> {
+    /// The very publication that this [`Store`] handed out last: nothing was verified or asked again, so that looking at
+    /// an unchanged directory costs one small read. What the caller made of it then still holds.
+    Same(Publication),
+    /// Another publication, with what the caller made of it. When only the pipeline has signed a newer timestamp,
+    /// [`Publication::same_content`] says so.
+    New(Publication, T),
+}
+
+impl<T> Accepted<T> {
+    /// The publication, new or not.
+    pub fn into_publication(self) -> Publication {
+        match self {
+            Self::Same(publication) | Self::New(publication, _) => publication,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -178,6 +199,8 @@ impl Store {
     /// A publication that has expired is refused while one that has not is in force. Where there is none, it is taken:
     /// [`Publication::freshness`] says `Expired`, which leaves break-glass.
     ///
+    /// For callers that can use whatever verifies; others take [`Store::load_accepted`]. One store is loaded in one way.
+    ///
     /// # Errors
     /// Why it was refused. Nothing has changed then: the last good one stays in force.
     pub async fn load(&self, publication: &Path, now: Timestamp) -> Result<Publication, BundleError> {
@@ -189,8 +212,40 @@ impl Store {
     /// # Errors
     /// As [`Store::load`].
     pub async fn load_from(&self, source: &dyn Source, now: Timestamp) -> Result<Publication, BundleError> {
+        let loaded = self.load_accepted_from(source, now, |_| Ok::<_, BundleError>(()));
+        loaded.await.map(Accepted::into_publication)
+    }
+
+    /// As [`Store::load`], for a caller that must make something of the content (policies, trust anchors): `accept` is
+    /// asked once everything is verified and before anything is kept. What it refuses leaves the last good publication
+    /// and the floors as they were.
+    ///
+    /// It is not asked about what this store handed out last: [`Accepted::Same`].
+    ///
+    /// # Errors
+    /// As [`Store::load`], and what `accept` says.
+    pub async fn load_accepted<T, E: From<BundleError>>(
+        &self,
+        publication: &Path,
+        now: Timestamp,
+        accept: impl FnOnce(&Publication) -> Result<T, E>,
+    ) -> Result<Accepted<T>, E> {
+        self.load_accepted_from(&Directory::open(publication), now, accept)
+            .await
+    }
+
+    /// As [`Store::load_accepted`], from any source.
+    ///
+    /// # Errors
+    /// As [`Store::load_accepted`].
+    pub async fn load_accepted_from<T, E: From<BundleError>>(
+        &self,
+        source: &dyn Source,
+        now: Timestamp,
+        accept: impl FnOnce(&Publication) -> Result<T, E>,
+    ) -> Result<Accepted<T>, E> {
         if let Some(held) = self.unchanged(source)? {
-            return Ok(held);
+            return Ok(Accepted::Same(held));
         }
         let _lock = self.lock().await?;
         let mut trust = self.trust()?;
@@ -218,9 +273,10 @@ impl Store {
             let at = publication.effective_time(now);
             let last_stands = last.expired_at(last.effective_time(now)).is_none();
             if let (Some((role, when)), true) = (publication.expired_at(at), last_stands) {
-                return Err(BundleError::Expired { role, when, at });
+                return Err(BundleError::Expired { role, when, at }.into());
             }
         }
+        let made = accept(&publication)?;
         // Store
         let same = last.is_some_and(|last| last.common(Role::Timestamp) == publication.common(Role::Timestamp));
         if !same {
@@ -230,7 +286,7 @@ impl Store {
             self.write_trust(&trust)?;
         }
         self.hold(&publication);
-        Ok(publication)
+        Ok(Accepted::New(publication, made))
     }
 
     /// The last publication that was accepted here, verified again; `None` when there was none yet.
@@ -238,18 +294,33 @@ impl Store {
     /// # Errors
     /// [`BundleError::NotPinned`]; [`BundleError::State`] and others when the kept copy is damaged.
     pub async fn last_good(&self, now: Timestamp) -> Result<Option<Publication>, BundleError> {
+        let last = self.last_good_accepted(now, |_| Ok::<_, BundleError>(())).await?;
+        Ok(last.map(|(publication, ())| publication))
+    }
+
+    /// As [`Store::last_good`], with what the caller makes of it. Refused (this program is older than the one that kept it),
+    /// it stays on disk for a program that can use it, and the next load starts afresh.
+    ///
+    /// # Errors
+    /// As [`Store::last_good`], and what `accept` says.
+    pub async fn last_good_accepted<T, E: From<BundleError>>(
+        &self,
+        now: Timestamp,
+        accept: impl FnOnce(&Publication) -> Result<T, E>,
+    ) -> Result<Option<(Publication, T)>, E> {
         self.trust()?;
         let _lock = self.lock().await?;
-        let last = self.read_last_good().await?;
-        if let Some(last) = &last {
-            tracing::debug!(
-                version = last.policy_version(),
-                freshness = last.freshness(now).code(),
-                "last good publication"
-            );
-            self.hold(last);
-        }
-        Ok(last)
+        let Some(last) = self.read_last_good().await? else {
+            return Ok(None);
+        };
+        tracing::debug!(
+            version = last.policy_version(),
+            freshness = last.freshness(now).code(),
+            "last good publication"
+        );
+        let made = accept(&last)?;
+        self.hold(&last);
+        Ok(Some((last, made)))
     }
 
     fn unchanged(&self, source: &dyn Source) -> Result<Option<Publication>, BundleError> {

@@ -7,6 +7,7 @@
     reason = "helpers of tests are tests"
 )]
 
+mod accepted;
 mod author;
 mod common;
 mod floors;
