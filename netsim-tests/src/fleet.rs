@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -38,6 +38,11 @@ pub fn program(name: &str) -> PathBuf {
 pub struct Process(pub Child);
 
 impl Process {
+    /// Waits for its end; panics when it lives longer than this.
+    pub fn wait_within(&mut self, bound: Duration) -> ExitStatus {
+        wait_within(&mut self.0, bound)
+    }
+
     /// Kills it with SIGKILL and waits.
     pub fn kill(&mut self) {
         let _ = self.0.kill();
@@ -48,6 +53,83 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Waits with a bound, so that a hang fails its test instead of holding all of them up.
+pub trait Bounded {
+    /// Waits for the end and collects what was written, within [`PATIENCE`]. A command that is not yet running has no input.
+    fn bounded(self) -> Output;
+}
+
+impl Bounded for Child {
+    fn bounded(mut self) -> Output {
+        drop(self.stdin.take());
+        let (stdout, stderr) = (collect(self.stdout.take()), collect(self.stderr.take()));
+        let status = wait_within(&mut self, PATIENCE);
+        Output {
+            status,
+            stdout: stdout.recv_timeout(PATIENCE).expect("its stdout ends"),
+            stderr: stderr.recv_timeout(PATIENCE).expect("its stderr ends"),
+        }
+    }
+}
+
+impl Bounded for &mut Command {
+    fn bounded(self) -> Output {
+        let child = self
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        child.expect("the program starts").bounded()
+    }
+}
+
+/// Waits for a child's end; kills it and panics when it lives longer than this.
+pub fn wait_within(child: &mut Child, bound: Duration) -> ExitStatus {
+    let until = std::time::SystemTime::now() + bound;
+    loop {
+        if let Some(status) = child.try_wait().expect("its status") {
+            return status;
+        }
+        if std::time::SystemTime::now() >= until {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("process {} did not end within {bound:?}", child.id());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Reads everything on a thread of its own.
+fn collect(source: Option<impl std::io::Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        if let Some(mut source) = source {
+            source.read_to_end(&mut all).expect("its output can be read");
+        }
+        let _ = send.send(all);
+    });
+    receive
+}
+
+/// Fills `buffer` from a pipe; panics when nothing comes for [`PATIENCE`] or the pipe ends first.
+pub fn read_within(source: &mut (impl std::io::Read + std::os::fd::AsFd), buffer: &mut [u8]) {
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let mut wait = [PollFd::new(source.as_fd(), PollFlags::POLLIN)];
+        let patience = PollTimeout::try_from(PATIENCE).expect("a time");
+        assert_ne!(
+            poll(&mut wait, patience).expect("poll"),
+            0,
+            "nothing came within {PATIENCE:?}"
+        );
+        let n = source.read(&mut buffer[filled..]).expect("a readable pipe");
+        assert_ne!(n, 0, "the pipe ended after {filled} bytes");
+        filled += n;
     }
 }
 
@@ -143,14 +225,7 @@ impl Fleet {
 
     /// Runs one command on the node, without input.
     pub fn run(&self, argv: &[&str]) -> Output {
-        let output = self
-            .client()
-            .arg("local")
-            .arg("--")
-            .args(argv)
-            .stdin(Stdio::null())
-            .output();
-        output.expect("the client starts")
+        self.client().arg("local").arg("--").args(argv).bounded()
     }
 
     /// The client without a path chosen, for commands that are not sessions.
@@ -213,7 +288,7 @@ impl Fleet {
             if let Some(to) = to {
                 command.arg("--to").arg(to);
             }
-            let output = command.output().expect("the program starts");
+            let output = command.bounded();
             assert!(
                 output.status.success(),
                 "{words:?}: {}",

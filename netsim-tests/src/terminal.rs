@@ -76,9 +76,15 @@ impl Terminal {
         }
     }
 
-    /// Types.
+    /// Types; panics when the terminal does not take it all within [`PATIENCE`].
     pub fn type_in(&mut self, text: impl AsRef<[u8]>) {
-        self.master.write_all(text.as_ref()).expect("the terminal takes input");
+        let (mut master, text) = (self.master.try_clone().expect("a descriptor"), text.as_ref().to_vec());
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || send.send(master.write_all(&text)));
+        let typed = receive
+            .recv_timeout(PATIENCE)
+            .expect("the terminal takes input in time");
+        typed.expect("the terminal takes input");
     }
 
     /// What was shown so far.
@@ -119,6 +125,6 @@ impl Terminal {
 
     /// Waits for the program's end.
     pub fn wait(&mut self) -> ExitStatus {
-        self.process.0.wait().expect("the program ends")
+        self.process.wait_within(PATIENCE)
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::process::{Output, Stdio};
 
-use netsim_tests::fleet::Fleet;
+use netsim_tests::fleet::{Bounded as _, Fleet, PATIENCE, wait_within};
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
@@ -49,8 +49,7 @@ fn b008_exit_codes_are_the_commands_own() {
         .arg("--status")
         .arg(&status)
         .args(["local", "--", "sh", "-c", "exit 255"])
-        .output()
-        .unwrap();
+        .bounded();
     assert_code(&remote, 255);
     let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&status).unwrap()).unwrap();
     assert_eq!(
@@ -64,8 +63,7 @@ fn b008_exit_codes_are_the_commands_own() {
         .arg("--status")
         .arg(&status)
         .args(["nowhere", "--", "true"])
-        .output()
-        .unwrap();
+        .bounded();
     assert_code(&ours, 255);
     let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&status).unwrap()).unwrap();
     assert_ne!(said["origin"].as_str(), Some("remote"), "{said}");
@@ -82,8 +80,7 @@ fn b031_arguments_are_a_list_never_a_line() {
     let line = fleet
         .client()
         .args(["-c", "printf '%s|' a  b; exit 3", "local"])
-        .output()
-        .unwrap();
+        .bounded();
     assert_code(&line, 3);
     assert_eq!(text(&line.stdout), "a|b|");
 }
@@ -97,8 +94,7 @@ fn b030_the_environment_is_built_from_the_account() {
         .env("LANG", "C.UTF-8")
         .env("KUBECONFIG", "/secret")
         .args(["local", "--", "env"])
-        .output()
-        .unwrap();
+        .bounded();
     assert_code(&output, 0);
     let seen = text(&output.stdout);
     for wanted in ["HOME=", "PATH=", "USER=", "LANG=C.UTF-8"] {
@@ -128,7 +124,7 @@ fn b007_the_end_of_input_is_a_message() {
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(b"abc").unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.bounded();
     assert_eq!(text(&output.stdout).trim(), "3");
 
     let data: Vec<u8> = (0..5_000_000u32)
@@ -141,8 +137,10 @@ fn b007_the_end_of_input_is_a_message() {
         .client()
         .args(["local", "--", "cat"])
         .stdin(input)
-        .output()
-        .unwrap();
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .bounded();
     assert_code(&output, 0);
     assert!(
         output.stdout == data,
@@ -151,12 +149,7 @@ fn b007_the_end_of_input_is_a_message() {
         data.len()
     );
 
-    let output = fleet
-        .client()
-        .args(["local", "--", "cat"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = fleet.client().args(["local", "--", "cat"]).bounded();
     assert_code(&output, 0);
     // A closed stdin: the shell closes it before it becomes the client.
     let client = fleet.client();
@@ -165,8 +158,7 @@ fn b007_the_end_of_input_is_a_message() {
         .arg(client.get_program())
         .args(client.get_args())
         .args(["local", "--", "echo", "started"])
-        .output()
-        .unwrap();
+        .bounded();
     assert_code(&closed, 0);
     assert_eq!(text(&closed.stdout), "started\n");
 }
@@ -198,7 +190,7 @@ fn b009_the_tail_of_the_output_is_never_lost() {
         }
     }
     assert_eq!(seen, SIZE);
-    assert_eq!(child.wait().unwrap().code(), Some(5));
+    assert_eq!(wait_within(&mut child, PATIENCE).code(), Some(5));
 }
 
 /// Stdout belongs to the command alone, stderr comes apart.
@@ -209,8 +201,7 @@ fn stdout_and_stderr_come_apart() {
         .client()
         .arg("-q")
         .args(["local", "--", "sh", "-c", "echo out; echo err >&2"])
-        .output()
-        .unwrap();
+        .bounded();
     assert_code(&output, 0);
     assert_eq!((text(&output.stdout), text(&output.stderr)), ("out\n", "err\n"));
 }
@@ -234,20 +225,14 @@ fn b023_every_kind_of_session_is_recorded() {
     let line = fleet
         .client()
         .args(["--reason", "mark-reason", "-c", "echo mark-line", "local"])
-        .output()
-        .unwrap();
+        .bounded();
     seen(line, &["mark-line\\n", "mark-reason"]);
-    let terminal = fleet
-        .client()
-        .args(["-t", "local", "--", "echo", "mark-tty"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let terminal = fleet.client().args(["-t", "local", "--", "echo", "mark-tty"]).bounded();
     seen(terminal, &["mark-tty\\r\\n"]);
     assert_eq!(fleet.recordings().len(), 3, "one recording for each session");
     // A recording plays.
     let one = fleet.recordings().remove(0);
-    let played = fleet.plain().args(["replay", "--no-wait"]).arg(one).output().unwrap();
+    let played = fleet.plain().args(["replay", "--no-wait"]).arg(one).bounded();
     assert_code(&played, 0);
     assert!(text(&played.stdout).contains("mark-"), "{}", text(&played.stdout));
 }

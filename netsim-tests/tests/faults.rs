@@ -1,9 +1,8 @@
 //! Parts that die under a session: what the client says, what is left on the node.
 
-use std::io::Read as _;
 use std::process::{Child, Stdio};
 
-use netsim_tests::fleet::{Fleet, eventually, processes_with};
+use netsim_tests::fleet::{Bounded as _, Fleet, eventually, processes_with, read_within};
 
 /// A command that shows `begun` and goes on.
 fn long(fleet: &Fleet, line: &str) -> Child {
@@ -15,7 +14,7 @@ fn long(fleet: &Fleet, line: &str) -> Child {
         .stderr(Stdio::piped());
     let mut child = client.spawn().unwrap();
     let mut first = [0; 6];
-    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    read_within(child.stdout.as_mut().unwrap(), &mut first);
     assert_eq!(&first, b"begun\n");
     child
 }
@@ -26,7 +25,7 @@ fn b006_network_loss_is_never_exit_0() {
     let mut fleet = Fleet::serving();
     let child = long(&fleet, "echo begun; while :; do echo more; sleep 0.01; done");
     fleet.relay.take().unwrap().kill();
-    let output = child.wait_with_output().unwrap();
+    let output = child.bounded();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(255), "{said}");
     assert!(said.contains("transport."), "{said}");
@@ -45,7 +44,7 @@ fn b015_the_shell_hangs_up_when_agent_and_window_are_gone() {
         ),
     );
     fleet.agent.take().unwrap().kill();
-    let output = child.wait_with_output().unwrap();
+    let output = child.bounded();
     assert_eq!(
         output.status.code(),
         Some(255),

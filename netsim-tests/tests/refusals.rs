@@ -3,7 +3,7 @@
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use netsim_tests::fleet::{Fleet, eventually, program};
+use netsim_tests::fleet::{Bounded as _, Fleet, eventually, program};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -12,11 +12,7 @@ fn said(output: &Output) -> String {
 }
 
 fn id_of(mut client: Command) -> Output {
-    client
-        .args(["local", "--", "id"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    client.args(["local", "--", "id"]).bounded()
 }
 
 #[track_caller]
@@ -51,8 +47,7 @@ fn bad_certificates_open_nothing() {
     let init = Command::new(program("noderelay"))
         .args(["pki", "init", "--trust-domain", "demo.noderelay", "--cluster", "demo"])
         .arg(&other)
-        .output()
-        .unwrap();
+        .bounded();
     assert!(init.status.success(), "{}", said(&init));
     assert_refused(
         &id_of(fleet.client_as(&other, "tester", &["demo-operators"], HOUR)),
@@ -78,7 +73,7 @@ fn bad_certificates_open_nothing() {
 #[test]
 fn only_the_node_that_was_asked_for_answers() {
     let fleet = Fleet::serving();
-    let output = fleet.client().args(["other-node", "--", "id"]).output().unwrap();
+    let output = fleet.client().args(["other-node", "--", "id"]).bounded();
     assert_refused(&output, &["relay.no_such_node"]);
 }
 
@@ -115,8 +110,7 @@ fn a_policy_that_does_not_parse_is_not_signed() {
         .arg(fleet.layout.policy())
         .arg("--key")
         .arg(fleet.layout.signing_key())
-        .output()
-        .unwrap();
+        .bounded();
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains("demo.cedar"), "{}", said(&output));
 }
@@ -130,13 +124,13 @@ fn a_policy_that_takes_the_right_away_ends_the_session() {
         .stdin(Stdio::null());
     let mut open = open.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = [0; 6];
-    std::io::Read::read_exact(open.stdout.as_mut().unwrap(), &mut first).unwrap();
+    netsim_tests::fleet::read_within(open.stdout.as_mut().unwrap(), &mut first);
     fleet.republish(|policy| {
         let file = policy.join("policies/demo.cedar");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, text.replace("demo-operators", "nobody-at-all")).unwrap();
     });
-    let ended = open.wait_with_output().unwrap();
+    let ended = open.bounded();
     assert_eq!(ended.status.code(), Some(255), "{}", said(&ended));
     assert!(said(&ended).contains("session.policy"), "{}", said(&ended));
     assert_refused(&id_of(fleet.client()), &["policy.denied"]);

@@ -1,6 +1,6 @@
 //! Shells on a real terminal through a real relay: size, keys, paste, restore.
 
-use netsim_tests::fleet::Fleet;
+use netsim_tests::fleet::{Bounded as _, Fleet};
 use netsim_tests::terminal::Terminal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -57,6 +57,15 @@ fn b001_a_large_paste_arrives_whole() {
     );
 }
 
+/// Ends the spinners, whatever happens.
+struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 /// The last line is there every time, with all cores busy.
 #[test]
 fn b010_the_last_line_is_always_shown() {
@@ -71,17 +80,17 @@ fn b010_the_last_line_is_always_shown() {
                 }
             });
         }
+        // Also when a run panics: the scope waits for the spinners.
+        let _guard = Stop(&stop);
         let mut failed = 0;
         for _ in 0..40 {
             let output = fleet
                 .client()
                 .args(["-q", "-t", "local", "--", "seq", "1", "20000"])
-                .output()
-                .unwrap();
+                .bounded();
             let whole = String::from_utf8_lossy(&output.stdout).trim_end().ends_with("\n20000");
             failed += usize::from(!whole || !output.status.success());
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(failed, 0, "of 40 runs");
     });
 }

@@ -1,0 +1,137 @@
+//! A network between the parts that looks at every datagram, or changes some.
+//!
+//! ```text
+//! client ┐
+//!        ├→ forwarder (this test; the address in the bundle) → noderelay-relay
+//! agent  ┘
+//! ```
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+
+use netsim_tests::fleet::{Bounded as _, Fleet};
+
+/// What is done to a datagram that passes.
+type Look = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
+
+/// A serving fleet whose relay is reached through the forwarder alone. Its threads end with the test's process.
+fn fleet_behind(look: &Look) -> Fleet {
+    let mut fleet = Fleet::files("limits: {resume_window: 2s, hup_grace: 1s, reload: 200ms}\n");
+    let config = fleet.layout.relay();
+    let text = fs::read_to_string(&config).unwrap();
+    let known: SocketAddr = text
+        .split(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'))
+        .find_map(|word| word.parse().ok())
+        .expect("the relay's address in its configuration");
+    let real = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).unwrap();
+    fs::write(&config, text.replace(&known.to_string(), &real.to_string())).unwrap();
+    forward(UdpSocket::bind(known).unwrap(), real, Arc::clone(look));
+    fleet.start_relay();
+    fleet.start_agent();
+    fleet
+}
+
+fn forward(front: UdpSocket, real: SocketAddr, look: Look) {
+    std::thread::spawn(move || {
+        let mut known: HashMap<SocketAddr, UdpSocket> = HashMap::new();
+        let mut buffer = [0; 65536];
+        loop {
+            let Ok((n, from)) = front.recv_from(&mut buffer) else {
+                continue;
+            };
+            let back = known.entry(from).or_insert_with(|| {
+                let back = UdpSocket::bind("127.0.0.1:0").unwrap();
+                back.connect(real).unwrap();
+                let (reader, front, look) = (back.try_clone().unwrap(), front.try_clone().unwrap(), Arc::clone(&look));
+                std::thread::spawn(move || {
+                    let mut buffer = [0; 65536];
+                    loop {
+                        let Ok(n) = reader.recv(&mut buffer) else { continue };
+                        look(&mut buffer[..n]);
+                        let _ = front.send_to(&buffer[..n], from);
+                    }
+                });
+                back
+            });
+            look(&mut buffer[..n]);
+            let _ = back.send(&buffer[..n]);
+        }
+    });
+}
+
+/// Neither what a command prints, nor its arguments, nor the reason pass the network or the relay in clear.
+#[test]
+fn nothing_of_a_session_is_seen_on_the_way() {
+    let seen: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let into = Arc::clone(&seen);
+    let fleet =
+        fleet_behind(&(Arc::new(move |datagram: &mut [u8]| into.lock().unwrap().extend_from_slice(datagram)) as Look));
+    // The printed secret does not stand in the arguments.
+    let output = fleet
+        .client()
+        .args(["--reason", "reason-of-the-visit", "local", "--", "sh", "-c"])
+        .arg("echo argument-of-the-command >/dev/null; echo secret-$((40+2))-printed")
+        .bounded();
+    assert_eq!(
+        output.stdout,
+        b"secret-42-printed\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() > 4096, "only {} bytes passed the forwarder", seen.len());
+    for secret in ["secret-42-printed", "argument-of-the-command", "reason-of-the-visit"] {
+        assert!(
+            !seen.windows(secret.len()).any(|w| w == secret.as_bytes()),
+            "{secret} passed in clear"
+        );
+    }
+}
+
+/// Flipped bits cost time or the session, never a byte: exit code 0 comes with the right output only.
+#[test]
+fn flipped_bits_never_alter_what_is_shown() {
+    let seed = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(1, |d| d.as_nanos() as u64 | 1);
+    println!("seed {seed}");
+    let state = Mutex::new((seed, 0_u32));
+    let counted = Arc::new(Mutex::new(0_u32));
+    let count = Arc::clone(&counted);
+    let flip = move |datagram: &mut [u8]| {
+        let mut state = state.lock().unwrap();
+        state.0 ^= state.0 << 13;
+        state.0 ^= state.0 >> 7;
+        state.0 ^= state.0 << 17;
+        // One datagram in 50.
+        if state.0 % 50 == 0 && !datagram.is_empty() {
+            let at = (state.0 >> 16) as usize % datagram.len();
+            datagram[at] ^= 1 << ((state.0 >> 8) % 8);
+            *count.lock().unwrap() += 1;
+        }
+    };
+    let fleet = fleet_behind(&(Arc::new(flip) as Look));
+    let wanted: String = (1..=200_000).map(|n| format!("{n}\n")).collect();
+    let mut whole = 0;
+    for _ in 0..5 {
+        let output = fleet.run(&["seq", "1", "200000"]);
+        assert!(
+            wanted.as_bytes().starts_with(&output.stdout),
+            "altered output; seed {seed}"
+        );
+        if output.status.success() {
+            assert_eq!(
+                output.stdout.len(),
+                wanted.len(),
+                "cut output with exit code 0; seed {seed}"
+            );
+            whole += 1;
+        } else {
+            assert_eq!(output.status.code(), Some(255), "seed {seed}");
+        }
+    }
+    assert!(*counted.lock().unwrap() > 0, "nothing was flipped; seed {seed}");
+    assert!(whole > 0, "no run came through; seed {seed}");
+}
