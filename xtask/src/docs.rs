@@ -20,8 +20,10 @@ use anyhow::{Context as _, Result};
 
 use crate::stage::{root, verdict};
 
-/// Folders that hold nothing written by us.
-const NOT_OURS: [&str; 3] = ["target", ".git", "node_modules"];
+/// Folders that hold nothing written by us, wherever they are.
+const NOT_OURS: [&str; 2] = [".git", "node_modules"];
+/// What was built. Only at the top: a module may have this name.
+const BUILT: &str = "target";
 
 /// A text file of the project, with its path from the root.
 pub(crate) struct Text {
@@ -63,8 +65,11 @@ fn texts(root: &Path, ending: &str) -> Result<Vec<Text>> {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
             let kind = entry.file_type()?;
-            if kind.is_dir() && !NOT_OURS.contains(&name.as_str()) {
-                folders.push(entry.path());
+            if kind.is_dir() {
+                let built = name == BUILT && folder == root;
+                if !built && !NOT_OURS.contains(&name.as_str()) {
+                    folders.push(entry.path());
+                }
             } else if kind.is_file() && entry.path().extension().is_some_and(|seen| seen == ending) {
                 found.push(read(root, entry.path())?);
             }

@@ -113,6 +113,20 @@ fn a_source_without_opening_comment_or_too_long_is_found() {
 }
 
 #[test]
+fn only_the_target_folder_at_the_top_is_passed_over() {
+    let files = [
+        ("SPECIFICATION.md", GOOD),
+        ("relay/a.rs", SOURCE),
+        ("target/release/build/x.rs", "fn silent() {}\n"),
+        ("client/src/target/resolve.rs", "fn silent() {}\n"),
+    ];
+    one(
+        &Project::of(&files).findings(),
+        "client/src/target/resolve.rs: must open with //!",
+    );
+}
+
+#[test]
 fn a_promise_needs_a_test_that_exists_and_runs() {
     let cases = [
         ("| It works | |", "names no test"),
