@@ -10,6 +10,7 @@
 pub mod dial;
 pub mod endpoint;
 pub mod link;
+pub mod refused;
 pub mod resolve;
 pub mod stream;
 pub mod transport;
@@ -17,6 +18,7 @@ pub mod transport;
 pub use dial::{Attempt, Cause, DialError, Dialer};
 pub use endpoint::{client_endpoint, server_config, server_endpoint};
 pub use link::{Link, LinkError, Lost, accepted};
+pub use refused::identity_code;
 pub use stream::{Stream, lost, peer_code};
 pub use transport::{agent_transport, client_transport, relay_transport};
 

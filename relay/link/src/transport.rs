@@ -13,11 +13,16 @@ pub const KEEPALIVE: Duration = Duration::from_secs(8);
 pub const IDLE: Duration = Duration::from_secs(20);
 /// First guess of the round trip: a lost first packet is sent again after three times this, instead of after a second.
 const FIRST_RTT: Duration = Duration::from_millis(100);
-/// What one stream may have in flight: bulk output of 4 MiB per round trip.
-const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
-/// What all streams of one connection may have in flight towards us: bounds the memory of one peer.
-const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
-/// What one connection may hold for sending.
+/// What one stream may have in flight on one leg. A session's bulk window (4 MiB) spans two legs, so both together keep
+/// it full: 160 Mbit/s at twice 100 ms.
+pub(crate) const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
+/// What all streams of one connection may have in flight towards us: all that there can be, each with its window full.
+/// Less would let a few sessions whose clients stall stop every other session of the node, its control stream included,
+/// as unread bytes count until they are read. It is a bound, not a need: a client has at most [`STREAMS_AT_RELAY`] streams
+/// (128 MiB), and a session that keeps to its own window holds 256 KiB with a terminal.
+const CONNECTION_WINDOW: u32 = (STREAMS_AT_AGENT + STREAMS_AT_RELAY) * STREAM_WINDOW;
+/// What one connection may hold for sending. Stalled streams don't use it up: what the peer's windows took is
+/// acknowledged, read or not, and nothing beyond them is taken from the writer.
 const SEND_WINDOW: u64 = 16 * 1024 * 1024;
 /// Out-of-order handshake bytes: a chain with many groups is larger than the usual 16 KiB.
 const HANDSHAKE_BUFFER: usize = 64 * 1024;
@@ -61,3 +66,6 @@ pub fn transport(keepalive: Duration, streams: u32) -> TransportConfig {
     // Datagrams start at 1,200 bytes, which every path carries; larger ones are used once probed (the default).
     config
 }
+
+#[cfg(test)]
+mod tests;
