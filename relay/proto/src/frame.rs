@@ -8,7 +8,8 @@
 //! in which it may travel; both are judged from the frame's first bytes, before its payload is waited for or stored.
 //! Payloads are slices of the receive buffer, never copies.
 //!
-//! The decoder never allocates for a claimed length above the bound, and after an error it repeats that error for ever.
+//! The decoder never allocates for a claimed length above the bound, and after an error it repeats that error for ever
+//! and drops whatever else arrives.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -192,6 +193,8 @@ impl Decoder {
     /// The first breach of the protocol; from then on always the same.
     pub fn next_frame(&mut self) -> Result<Option<(Type, Bytes)>, ProtocolError> {
         if let Some(error) = self.failed {
+            // A caller that goes on reading must not pile up what nobody will look at.
+            self.buffer.clear();
             return Err(error);
         }
         self.cut().map_err(|error| self.fail(error))

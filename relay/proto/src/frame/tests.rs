@@ -153,6 +153,21 @@ fn after_an_error_the_decoder_stays_with_it_and_holds_nothing() {
 }
 
 #[test]
+fn a_caller_that_reads_on_after_an_error_does_not_grow_the_buffer() {
+    let mut decoder = decoder(Direction::ToNode, b"\x01\x00");
+    let error = decoder.next_frame().unwrap_err();
+    let read = [0x20; 4096];
+    for _ in 0..1000 {
+        decoder.push(&read);
+        assert_eq!(decoder.next_frame(), Err(error));
+        assert!(decoder.buffer().is_empty());
+    }
+    let kept = decoder.buffer().capacity();
+    assert!(kept <= 4 * read.len(), "{kept} bytes kept");
+    assert!(decoder.into_rest().is_empty());
+}
+
+#[test]
 fn payloads_are_slices_of_the_receive_buffer() {
     let mut decoder = Decoder::new(Direction::ToClient);
     decoder.buffer().extend_from_slice(b"\x20\x04abcd\x21\x02ef");
