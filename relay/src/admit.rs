@@ -15,6 +15,7 @@
 //! a session may is decided at the node, all the time).
 
 use jiff::Timestamp;
+use noderelay_link::identity_code;
 use noderelay_pki::identity::Role;
 use noderelay_pki::name::ClusterName;
 use noderelay_pki::{Expect, PeerRefused, RoleKind, VerifiedPeer};
@@ -128,23 +129,6 @@ fn place(role: &Role, cluster: &ClusterName, home: &ClusterName) -> Result<Place
 
 fn verify(relay: &Relay, connection: &Connection, now: Timestamp) -> Result<VerifiedPeer, PeerRefused> {
     noderelay_link::accepted(connection, &relay.party, &ROLES, now)
-}
-
-/// The code for a refused certificate.
-fn identity_code(refused: &PeerRefused) -> Code {
-    match refused {
-        PeerRefused::NoCertificate => Code::IdentityMissing,
-        PeerRefused::Expired { .. } => Code::IdentityExpired,
-        PeerRefused::NotYetValid { .. } => Code::IdentityNotYetValid,
-        PeerRefused::UnknownCa { .. } | PeerRefused::CaNotValid { .. } => Code::IdentityUnknownCa,
-        PeerRefused::WrongTrustDomain { .. } => Code::IdentityWrongTrustDomain,
-        PeerRefused::WrongCluster { .. } => Code::IdentityWrongCluster,
-        PeerRefused::RoleNotOfCa { .. } | PeerRefused::WrongRole { .. } => Code::IdentityWrongRole,
-        PeerRefused::WrongName { .. } => Code::IdentityWrongName,
-        PeerRefused::WrongUsage { .. } | PeerRefused::LifetimeTooLong { .. } | PeerRefused::Malformed(_) => {
-            Code::IdentityMalformed
-        }
-    }
 }
 
 #[cfg(test)]

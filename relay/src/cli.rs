@@ -1,10 +1,11 @@
 //! The command line of `noderelay-relay`: parses, sets up the log, runs [`crate::app::run`], turns signals into a stop.
 //!
-//! Exit codes: 0 stopped in order, 1 failed, 2 wrong usage (by `clap`).
+//! On stdout it says one line, `ready ADDRESS`, once it serves; the log goes to stderr. Exit codes: 0 stopped in order, 1 failed, 2 wrong usage (by `clap`).
 //!
-//! Never: decides anything else.
+//! Never: decides anything else, or waits for somebody to read what it says.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,7 +18,7 @@ use crate::config::Config;
 
 /// The relay of NodeRelay: carries bytes between clients and agents, and decides nothing about sessions.
 #[derive(Debug, Parser)]
-#[command(name = "noderelay-relay", version = crate::version_text(), max_term_width = 100)]
+#[command(name = "noderelay-relay", version = crate::version_text(), max_term_width = 100, after_help = OUTPUT)]
 pub struct Args {
     /// Configuration file (YAML).
     #[arg(
@@ -37,6 +38,15 @@ pub struct Args {
     #[command(subcommand)]
     pub command: Option<Command>,
 }
+
+const OUTPUT: &str = "\
+Output:
+  stdout  one line, `ready ADDRESS`, once the relay serves: the UDP address that it listens on
+  stderr  the log
+
+Examples:
+  noderelay-relay --config relay.yaml                 serve until SIGTERM or SIGINT
+  noderelay-relay --config relay.yaml check-config    say what is wrong with the file, or print what is in effect";
 
 /// What to do instead of running.
 #[derive(Debug, Clone, Copy, Subcommand)]
@@ -92,10 +102,19 @@ fn run(args: &Args) -> anyhow::Result<()> {
             }
             asked.cancel();
         });
-        let done = crate::app::run(config, |_| (), stop).await;
+        let done = crate::app::run(config, say_ready, stop).await;
         signals.abort();
         done
     })
+}
+
+/// Says where the relay serves, for whoever started it. On a thread of its own: a pipe that nobody reads blocks that one
+/// only (it ends with the process), and a closed one is nobody's fault.
+fn say_ready(address: SocketAddr) {
+    std::thread::spawn(move || {
+        let mut stdout = std::io::stdout().lock();
+        let _ = writeln!(stdout, "ready {address}").and_then(|()| stdout.flush());
+    });
 }
 
 fn set_up_log(args: &Args) -> anyhow::Result<()> {

@@ -35,11 +35,8 @@ use noderelay_proto::Version;
 pub use app::run;
 pub use config::Config;
 
-/// The commit that was built, as the build was told by `NODERELAY_COMMIT`.
-pub const COMMIT: &str = match option_env!("NODERELAY_COMMIT") {
-    Some(commit) => commit,
-    None => "unknown",
-};
+/// The commit that was built: what `NODERELAY_COMMIT` said at the build, else what git says, else `unknown`.
+pub const COMMIT: &str = env!("NODERELAY_COMMIT");
 
 /// Name, version and commit, as other parties see it.
 pub(crate) fn software() -> String {

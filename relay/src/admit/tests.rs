@@ -1,7 +1,6 @@
 //! Places by role and cluster, and the codes of refusals.
 
-use noderelay_pki::name::{AccountName, IssuerName, NodeName, RelayName, TrustDomain, UserName};
-use noderelay_proto::Class;
+use noderelay_pki::name::{AccountName, IssuerName, NodeName, RelayName, UserName};
 
 use super::*;
 
@@ -29,25 +28,7 @@ fn places_by_role_and_cluster() {
 }
 
 #[test]
-fn no_code_of_a_relay_is_final_on_an_outer_leg() {
-    let now = Timestamp::UNIX_EPOCH;
-    let domain = TrustDomain::parse("a.example").unwrap().to_string();
-    for refused in [
-        PeerRefused::NoCertificate,
-        PeerRefused::Expired {
-            not_before: now,
-            not_after: now,
-            now,
-        },
-        PeerRefused::UnknownCa { seen: String::new() },
-        PeerRefused::WrongTrustDomain {
-            expected: domain.clone(),
-            seen: domain,
-        },
-        PeerRefused::Malformed(String::new()),
-    ] {
-        let code = Refused::Peer(refused).code();
-        assert!(code.name().starts_with("identity."));
-        assert_eq!(code.on_outer_leg(), Class::Refused);
-    }
+fn a_refused_certificate_keeps_its_own_code() {
+    assert_eq!(Refused::Peer(PeerRefused::NoCertificate).code(), Code::IdentityMissing);
+    assert_eq!(Refused::Version.code(), Code::RelayVersion);
 }

@@ -1,6 +1,8 @@
 //! The program `noderelay-relay` as a process.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
 
 use super::common::*;
@@ -30,6 +32,17 @@ fn version_names_commit_and_protocol() {
         "{text}"
     );
     assert!(text.contains("commit ") && text.contains("noderelay/1"), "{text}");
+    // Told to the build or not, a build from a repository knows its commit.
+    let git = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+    if git.is_ok_and(|git| git.status.success()) {
+        assert!(!text.contains("commit unknown"), "{text}");
+    }
+}
+
+#[test]
+fn help_says_what_goes_to_stdout() {
+    let text = String::from_utf8(program(&["--help"]).stdout).unwrap();
+    assert!(text.contains("ready ADDRESS"), "{text}");
 }
 
 #[tokio::test]
@@ -95,13 +108,14 @@ async fn it_serves_until_sigterm_and_then_drains() {
     let child = Command::new(PROGRAM)
         .args(["--log-format", "json", "--config"])
         .arg(fleet.path("relay.yaml"))
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut running = Running(child);
     let mut log = BufReader::new(running.0.stderr.take().unwrap());
     let (mut effective, mut line) = (false, String::new());
-    let address = loop {
+    let address: std::net::SocketAddr = loop {
         line.clear();
         assert!(log.read_line(&mut line).unwrap() > 0, "the relay ended");
         let event: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -111,6 +125,10 @@ async fn it_serves_until_sigterm_and_then_drains() {
         }
     };
     assert!(effective, "the configuration in effect is logged at the start");
+    let mut said = BufReader::new(running.0.stdout.take().unwrap());
+    line.clear();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, format!("ready {address}\n"));
     let relay = fleet.path("admin.sock");
     assert!(ask(&relay, "/readyz").await.starts_with("HTTP/1.1 200"));
     let client = Client {
@@ -133,4 +151,53 @@ async fn it_serves_until_sigterm_and_then_drains() {
         .unwrap();
     assert!(running.0.wait().unwrap().success());
     assert!(!relay.exists(), "the admin socket goes with the process");
+}
+
+/// One end of a connection that takes no byte more, with the other end.
+fn full() -> (UnixStream, UnixStream) {
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    while ours.write(&[0; 4096]).is_ok() {}
+    while ours.write(&[0]).is_ok() {}
+    ours.set_nonblocking(false).unwrap();
+    (ours, theirs)
+}
+
+#[tokio::test]
+async fn a_stdout_that_is_full_or_closed_holds_nothing_up() {
+    let fleet = Fleet::new();
+    fleet.write_identity("home", relay_role("relay-1"));
+    fleet.publish().await;
+    let config = serde_saphyr::to_string(&fleet.config("")).unwrap();
+    std::fs::write(fleet.path("relay.yaml"), config).unwrap();
+    let (stuck, reader) = full();
+    let (closed, other) = UnixStream::pair().unwrap();
+    drop(other);
+    for stdout in [stuck, closed] {
+        let child = Command::new(PROGRAM)
+            .args(["--log-format", "json", "--config"])
+            .arg(fleet.path("relay.yaml"))
+            .stdout(OwnedFd::from(stdout))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut running = Running(child);
+        let mut log = BufReader::new(running.0.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("relay ready") {
+            line.clear();
+            assert!(log.read_line(&mut line).unwrap() > 0, "the relay ended");
+        }
+        let admin = fleet.path("admin.sock");
+        let answer = soon("an answer", ask(&admin, "/readyz")).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let pid = running.0.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let ended = tokio::task::spawn_blocking(move || {
+            std::io::copy(&mut log, &mut std::io::sink()).unwrap();
+            running.0.wait().unwrap()
+        });
+        assert!(soon("its end", ended).await.unwrap().success());
+    }
+    drop(reader);
 }
