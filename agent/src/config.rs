@@ -176,7 +176,9 @@ impl Config {
         };
         let text = std::str::from_utf8(&bytes).map_err(|e| malformed(format!("not UTF-8: {e}")))?;
         let mut config: Self = serde_saphyr::from_str(text).map_err(|e| malformed(e.to_string()))?;
-        let base = path.parent().unwrap_or(Path::new("."));
+        // Whole paths: holders work in folders of their own.
+        let whole = std::path::absolute(path).map_err(|e| malformed(format!("its folder can't be found: {e}")))?;
+        let base = whole.parent().unwrap_or(Path::new("/"));
         config.rebase(base);
         if !config.profiles.contains_key(&config.default_profile) {
             return Err(malformed(format!(

@@ -33,6 +33,8 @@ pub struct Leg {
     pub exit: Option<Exit>,
     /// Why the session or the leg ended.
     pub code: Code,
+    /// Whether the holder called its recording complete.
+    pub recording_complete: bool,
     /// What the client lost, if it went first.
     pub client_lost: Option<String>,
     /// Data bytes from the client.
@@ -60,6 +62,7 @@ pub async fn pump(
         exit: None,
         code: Code::Ok,
         client_lost: None,
+        recording_complete: true,
         bytes_in: 0,
         bytes_out: 0,
     };
@@ -253,6 +256,9 @@ fn note(message: &ToClient, leg: &mut Leg) {
         ToClient::Data(data) | ToClient::DataErr(data) => leg.bytes_out += data.len() as u64,
         ToClient::Exit(exit) => leg.exit = Some(*exit),
         ToClient::Closed(closed) => leg.code = Code::from_number(closed.code),
+        ToClient::Notice(notice) if Code::from_number(notice.code) == Code::RecordingIncomplete => {
+            leg.recording_complete = false;
+        }
         _ => {}
     }
 }

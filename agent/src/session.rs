@@ -324,7 +324,8 @@ fn ended(facts: &SessionStarted, leg: &Leg) -> SessionEnded {
         signal: leg.exit.and_then(|e| e.signal),
         bytes_in: leg.bytes_in,
         bytes_out: leg.bytes_out,
-        recording_complete: leg.code != Code::SessionHolderLost && leg.code != Code::RecordingFailed,
+        recording_complete: leg.recording_complete
+            && !matches!(leg.code, Code::SessionHolderLost | Code::RecordingFailed),
     }
 }
 

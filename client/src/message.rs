@@ -123,7 +123,7 @@ fn fix(code: Code, node: &str) -> String {
         }
         Code::ActivationRequired | Code::ActivationInvalid | Code::ActivationExpired => "The custodians have to activate the account: noderelay breakglass".into(),
 
-        Code::RecordingUnavailable | Code::RecordingFailed => {
+        Code::RecordingUnavailable | Code::RecordingFailed | Code::RecordingIncomplete => {
             "The node cannot record, and its policy permits no session without. Make room on the node's recording volume (the agent's log names it), or use break-glass.".into()
         }
 

@@ -211,6 +211,7 @@ codes! {
 
     RecordingUnavailable 600 "recording.unavailable" Agent Final "The recording could not be opened, so nothing was started.";
     RecordingFailed 601 "recording.failed" Agent Final "The recording broke and the policy wants it whole, so the session ended.";
+    RecordingIncomplete 602 "recording.incomplete" Agent Final "The recording has gaps, or did not reach the disk; the policy lets the session go on.";
 
     SessionRevoked 700 "session.revoked" Agent Final "What the session stood on was revoked.";
     SessionIdle 701 "session.idle" Agent Final "Nobody typed and nothing was shown for as long as the policy allows.";

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use noderelay_audit::{End, Outcome};
 use noderelay_child::wait;
-use noderelay_proto::control::{Closed, Exit};
+use noderelay_proto::control::{Closed, Exit, Notice};
 use noderelay_proto::{Code, ToClient};
 
 use super::Session;
@@ -89,8 +89,19 @@ impl Session {
             signal: ended.and_then(|ended| ended.signal),
         };
         let recorded = self.shell.end(&end);
-        if let Ok(Outcome::Unsaved { cause }) = &recorded {
-            log(&format!("some of the recording is not on the disk: {cause}"));
+        let lacking = match &recorded {
+            Ok(Outcome::Unsaved { cause }) => Some(format!("some of the recording is not on the disk: {cause}")),
+            Ok(Outcome::Gaps) => Some("the recording has gaps, each with its length".to_owned()),
+            Ok(Outcome::Complete) | Err(_) => None,
+        };
+        if let Some(seen) = lacking {
+            log(&seen);
+            // The person is told, and the agent's log does not call it complete.
+            self.say(&ToClient::Notice(Notice {
+                code: Code::RecordingIncomplete.number(),
+                seconds_left: 0,
+                seen: shortened(seen),
+            }));
         }
         self.finished = true;
         self.limits.accompanied(false, now);
