@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use noderelay_bundle::store::Accepted;
 use noderelay_bundle::{BundleError, Publication, Store};
 use noderelay_pki::tls::Live;
 use noderelay_pki::trust::TrustAnchors;
@@ -34,13 +35,8 @@ pub struct InForce {
 #[derive(Debug, thiserror::Error)]
 pub enum PublishedError {
     /// It did not verify.
-    #[error("publication {directory}: {source}", directory = .directory.display())]
-    Bundle {
-        /// Where it lies.
-        directory: PathBuf,
-        /// Why not.
-        source: BundleError,
-    },
+    #[error(transparent)]
+    Bundle(#[from] BundleError),
     /// It verified, but its policy can't be used: the policy signers' to mend.
     #[error("policy of the verified publication {version}: {source}")]
     Policy {
@@ -67,18 +63,18 @@ impl Published {
     /// # Errors
     /// When neither can be used.
     pub async fn open(directory: &Path, state: &Path, now: Timestamp) -> Result<Self, PublishedError> {
-        let bundle = |source| PublishedError::Bundle {
-            directory: directory.into(),
-            source,
-        };
-        let store = Store::open(&state.join("bundle")).map_err(bundle)?;
-        if store.pinned().map_err(bundle)?.is_none() {
-            let fingerprint = store.pin_first_use(directory).map_err(bundle)?;
+        let store = Store::open(&state.join("bundle"))?;
+        if store.pinned()?.is_none() {
+            let fingerprint = store.pin_first_use(directory)?;
             tracing::info!(%fingerprint, "root of trust pinned on first use");
         }
-        let ((first, trust), fault) = match load(&store, directory, now).await {
-            Ok(first) => (first, None),
-            Err(error) => match last_good(&store, directory, now).await {
+        let ((publication, (policy, trust)), fault) = match store.load_accepted(directory, now, usable).await {
+            Ok(Accepted::New(publication, parsed)) => ((publication, parsed), None),
+            Ok(Accepted::Same(publication)) => {
+                let parsed = usable(&publication)?;
+                ((publication, parsed), None)
+            }
+            Err(error) => match last_good(&store, now).await {
                 Some(last) => (last, Some(error.to_string())),
                 None => return Err(error),
             },
@@ -87,7 +83,7 @@ impl Published {
             tracing::warn!(%fault, "the publication can't be used; the last good one is in force");
         }
         let trust = Live::new(trust);
-        let current = watch::channel(Some(Arc::new(first))).0;
+        let current = watch::channel(Some(Arc::new(InForce { publication, policy }))).0;
         Ok(Self {
             directory: directory.into(),
             store,
@@ -107,20 +103,16 @@ impl Published {
         self.trust.clone()
     }
 
-    /// Looks at the directory again.
+    /// Looks at the directory again. What verifies and can't be used is refused whole: it is neither in force nor kept.
     pub async fn refresh(&mut self, now: Timestamp) {
-        match load(&self.store, &self.directory, now).await {
-            Ok((new, trust)) => {
+        match self.store.load_accepted(&self.directory, now, usable).await {
+            Ok(Accepted::Same(_)) => self.fault = None,
+            Ok(Accepted::New(publication, (policy, trust))) => {
                 self.fault = None;
-                let held = self.current.borrow().as_ref().map(|held| held.publication.versions());
-                if held != Some(new.publication.versions()) {
-                    tracing::info!(
-                        version = new.publication.policy_version(),
-                        "a new publication is in force"
-                    );
-                    self.trust.set(trust);
-                    self.current.send_replace(Some(Arc::new(new)));
-                }
+                tracing::info!(version = publication.policy_version(), "a new publication is in force");
+                self.trust.set(trust);
+                self.current
+                    .send_replace(Some(Arc::new(InForce { publication, policy })));
             }
             Err(error) => {
                 let fault = Some(error.to_string());
@@ -133,43 +125,33 @@ impl Published {
     }
 }
 
-async fn load(store: &Store, directory: &Path, now: Timestamp) -> Result<(InForce, TrustAnchors), PublishedError> {
-    let loaded = store.load(directory, now).await;
-    in_force(
-        directory,
-        loaded.map_err(|source| PublishedError::Bundle {
-            directory: directory.into(),
-            source,
-        })?,
-    )
-}
-
-async fn last_good(store: &Store, directory: &Path, now: Timestamp) -> Option<(InForce, TrustAnchors)> {
-    match store.last_good(now).await {
-        Ok(found) => in_force(directory, found?)
-            .inspect_err(|error| tracing::error!(%error, "the last good publication"))
-            .ok(),
+async fn last_good(store: &Store, now: Timestamp) -> Option<(Publication, (PolicySet, TrustAnchors))> {
+    let found = match store.last_good(now).await {
+        Ok(found) => found?,
         Err(error) => {
             tracing::error!(%error, "the last good publication can't be read");
+            return None;
+        }
+    };
+    match usable(&found) {
+        Ok(parsed) => Some((found, parsed)),
+        Err(error) => {
+            tracing::error!(%error, "the last good publication can't be used");
             None
         }
     }
 }
 
-/// What was verified, parsed; with its CAs. A fault in either leaves everything as it is.
-fn in_force(directory: &Path, publication: Publication) -> Result<(InForce, TrustAnchors), PublishedError> {
-    let trust = publication.fleet().trust_anchors();
-    let trust = trust.map_err(|source| PublishedError::Bundle {
-        directory: directory.into(),
-        source,
-    })?;
+/// What the agent makes of a publication; it must be able to before the publication counts.
+fn usable(publication: &Publication) -> Result<(PolicySet, TrustAnchors), PublishedError> {
+    let trust = publication.fleet().trust_anchors()?;
     let version = publication.policy_version();
     let policies: Vec<(String, Vec<u8>)> = publication
         .files(POLICIES)
-        .map(|(name, bytes)| (name.to_owned(), bytes.to_vec()))
+        .map(|(name, bytes)| (name.trim_start_matches(POLICIES).to_owned(), bytes.to_vec()))
         .collect();
     let rules = publication.file(NODE_RULES).unwrap_or_default();
     let policy =
         PolicySet::parse(version, &policies, rules).map_err(|source| PublishedError::Policy { version, source })?;
-    Ok((InForce { publication, policy }, trust))
+    Ok((policy, trust))
 }
