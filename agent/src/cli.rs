@@ -138,7 +138,7 @@ pub fn init_logs(format: LogFormat) {
 pub fn version() -> &'static str {
     static VERSION: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     VERSION.get_or_init(|| {
-        let commit = option_env!("NODERELAY_COMMIT").unwrap_or("unknown");
+        let commit = env!("NODERELAY_COMMIT");
         format!("{} (commit {commit}; speaks {})", env!("CARGO_PKG_VERSION"), spoken())
     })
 }

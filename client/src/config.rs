@@ -37,10 +37,11 @@ const MAX_FILE: usize = 64 * 1024;
 const DEFAULT_KEEPALIVE: Duration = Duration::from_secs(15);
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(20);
 
-/// The configuration, complete and with absolute paths.
+/// The configuration, complete and with absolute paths. Written as YAML, it is a configuration file again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Config {
-    /// Where this came from.
+    /// Where this came from. Not a setting: it is left out when the configuration is written.
+    #[serde(skip)]
     pub file: PathBuf,
     /// Certificate and key of the person.
     pub identity: Identity,
@@ -57,11 +58,26 @@ pub struct Config {
     /// Relay addresses instead of those in the fleet file.
     pub relays: Vec<String>,
     /// The key that starts a local key.
+    #[serde(serialize_with = "key")]
     pub escape: Option<u8>,
     /// Silence after which the node is asked for a sign of life.
+    #[serde(serialize_with = "period")]
     pub keepalive: Duration,
     /// How long the answer may take.
+    #[serde(serialize_with = "period")]
     pub patience: Duration,
+}
+
+fn key<S: serde::Serializer>(key: &Option<u8>, serializer: S) -> Result<S::Ok, S::Error> {
+    match key {
+        Some(key) => serializer.serialize_char(char::from(*key)),
+        None => serializer.serialize_str("none"),
+    }
+}
+
+fn period<S: serde::Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    Period::from_millis(millis).serialize(serializer)
 }
 
 /// The files of an identity.
@@ -212,7 +228,7 @@ impl Config {
     pub fn parse(bytes: &[u8], file: &Path, folder: &Path, places: &Places) -> Result<Self, ConfigError> {
         let invalid = |seen: String| ConfigError::Invalid {
             path: shown(file),
-            seen: escape(&seen, 500),
+            seen: escape(&crate::message::one_line(&seen), 500),
         };
         let text = std::str::from_utf8(bytes).map_err(|error| invalid(error.to_string()))?;
         let parsed: File = serde_saphyr::from_str(text).map_err(|error| invalid(error.to_string()))?;

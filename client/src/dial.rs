@@ -23,6 +23,7 @@ use noderelay_proto::control::Purpose;
 
 use crate::faults::Fault;
 use crate::inner::Refusal;
+use crate::message::one_line;
 use crate::target::Target;
 
 #[cfg(test)]
@@ -172,10 +173,11 @@ where
             Ok(link) => link,
             Err(error) => {
                 let code = error.code();
+                let error = one_line(&error.to_string());
                 if matches!(code, Code::IdentityExpired | Code::IdentityMissing) {
-                    return Err(Fault::new(code, Origin::Client, error.to_string()).into());
+                    return Err(Fault::new(code, Origin::Client, error).into());
                 }
-                seen.push((String::new(), Fault::on_the_way(code, error.to_string())));
+                seen.push((String::new(), Fault::on_the_way(code, error)));
                 ways.leave_out(None);
                 continue;
             }
@@ -184,6 +186,7 @@ where
             Role::Relay(name) => name.to_string(),
             other => other.name().to_owned(),
         };
+        tracing::debug!(relay, address = %link.remote, "a relay was reached");
         told("the node, through the relay");
         let header = RouteHeader::new(
             link.version,
@@ -213,13 +216,9 @@ where
 /// did not answer.
 fn summary(seen: Vec<(String, Fault)>) -> Fault {
     let line = |(relay, fault): &(String, Fault)| {
-        let what = if fault.seen.is_empty() {
-            fault.code.summary()
-        } else {
-            &fault.seen
-        };
+        let what = &fault.seen;
         if relay.is_empty() {
-            what.to_owned()
+            what.clone()
         } else {
             format!("relay {relay}: {what}")
         }

@@ -34,13 +34,17 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault with the class that its code has.
+    /// A fault with the class that its code has. Where nothing was seen, the code's summary stands for it.
     pub fn new(code: Code, origin: Origin, seen: impl Into<String>) -> Self {
+        let mut seen = seen.into();
+        if seen.is_empty() {
+            code.summary().clone_into(&mut seen);
+        }
         Self {
             code,
             origin,
             class: code.class(),
-            seen: seen.into(),
+            seen,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The client of NodeRelay as a library; `client/cli` is the command.
 //!
 //! One session, file by file: [`config`] → [`creds`] (who am I, what does the signed bundle say) → [`dial`] (a relay) →
-//! [`session`] (inner TLS, the wish of [`open`]) → [`pump`] (bytes both ways) → [`exit`]. Beside it: [`terminal`] (raw
+//! [`session`] (inner TLS, the wish of [`open`]) → [`pump`] (bytes both ways) → [`exit`] → [`farewell`]. Beside it: [`terminal`] (raw
 //! and restored), [`modes`] (what the remote program left on), [`escape`] (local keys), [`stdio`], [`screen`],
 //! [`signals`], [`message`] (what the user is told) and [`status`] (what programs are told).
 //!
@@ -17,6 +17,7 @@ pub mod dial;
 pub mod doctor;
 pub mod escape;
 pub mod exit;
+pub mod farewell;
 pub mod faults;
 pub mod inner;
 pub mod message;
@@ -35,23 +36,9 @@ pub mod terminal;
 pub mod waiting;
 pub mod whoami;
 
-/// Version, commit and protocol versions, for `--version`.
-pub fn version() -> &'static str {
-    static TEXT: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
-        let commit = option_env!("NODERELAY_COMMIT").unwrap_or("unknown");
-        let spoken: Vec<_> = noderelay_proto::Version::ALL.iter().map(ToString::to_string).collect();
-        format!(
-            "{} (commit {commit}; protocol {})",
-            env!("CARGO_PKG_VERSION"),
-            spoken.join(", ")
-        )
-    });
-    &TEXT
-}
-
 #[cfg(test)]
 mod testing;
 
 pub use config::{Config, Places};
 pub use open::{WantTerminal, Work};
-pub use session::{Configured, Outcome, PathChoice, SessionOptions, run_session};
+pub use session::{Configured, Outcome, PathChoice, SessionOptions, not_begun, run_session};

@@ -64,7 +64,33 @@ impl Message {
     }
 }
 
-/// The command or action that helps.
+/// A list of lines of ours as one: `none of 2 could be reached: a:1: refused; b:1: silent`.
+pub fn one_line(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut whole = lines.next().unwrap_or_default().to_owned();
+    for (number, line) in lines.enumerate() {
+        let headed = number > 0 || whole.ends_with(':');
+        whole.push_str(match (number, headed) {
+            (0, true) => " ",
+            (0, false) => ": ",
+            _ => "; ",
+        });
+        whole.push_str(line);
+    }
+    whole
+}
+
+/// Every fix there is, for `node`.
+pub fn fixes(node: &str) -> impl Iterator<Item = (Code, String)> {
+    let unknown = Code::Unknown(u32::MAX);
+    Code::ALL
+        .iter()
+        .copied()
+        .chain([unknown])
+        .map(move |code| (code, fix(code, node)))
+}
+
+/// The command or action that helps. What it names exists in the command line (a test of that compares them).
 fn fix(code: Code, node: &str) -> String {
     let node = if node.is_empty() { "NODE" } else { node };
     match code {
@@ -94,7 +120,7 @@ fn fix(code: Code, node: &str) -> String {
         Code::TransportTls => format!("See which side refuses which certificate: noderelay doctor {node}"),
 
         Code::IdentityExpired | Code::IdentityResumeOnly | Code::IdentityMissing => {
-            "Get a new certificate (noderelay pki issue, or noderelay login where an issuer runs), and check the clock of this machine.".into()
+            "Get a new certificate from whoever keeps the cluster's CA (noderelay pki issue), and check the clock of this machine.".into()
         }
         Code::IdentityNotYetValid | Code::PolicyClock => "Compare the clocks of this machine and of the node; one of them is wrong.".into(),
         Code::IdentityWrongName => {
@@ -113,18 +139,18 @@ fn fix(code: Code, node: &str) -> String {
         }
         Code::PolicyProfile => "Name another profile: --profile NAME".into(),
         Code::PolicyReason => "Give the reason: --reason TEXT".into(),
-        Code::BundleExpired => "The owners of the policy have to publish again: noderelay policy publish. Until then only break-glass is accepted.".into(),
+        Code::BundleExpired => "The owners of the policy have to publish again: noderelay policy publish.".into(),
 
         Code::GrantRequired | Code::GrantExpired | Code::GrantUsed | Code::GrantScope | Code::GrantApprovals | Code::SessionGrantEnded => {
-            format!("Ask for a grant and pass it with --grant FILE: noderelay request create {node}")
+            format!("This version takes no grants. Ask the owners of the policy for a rule that needs none: noderelay doctor {node}")
         }
         Code::GrantMalformed | Code::GrantSignature | Code::GrantNotYetValid | Code::GrantRevoked => {
-            "Check the grant that was passed with --grant: noderelay request show FILE".into()
+            "This version takes no grants. Ask the owners of the policy for a rule that needs none.".into()
         }
-        Code::ActivationRequired | Code::ActivationInvalid | Code::ActivationExpired => "The custodians have to activate the account: noderelay breakglass".into(),
+        Code::ActivationRequired | Code::ActivationInvalid | Code::ActivationExpired => "This version cannot activate break-glass accounts. Ask the owners of the policy for a rule for your own certificate.".into(),
 
         Code::RecordingUnavailable | Code::RecordingFailed | Code::RecordingIncomplete => {
-            "The node cannot record, and its policy permits no session without. Make room on the node's recording volume (the agent's log names it), or use break-glass.".into()
+            "The node cannot record, and its policy permits no session without. Make room on the node's recording volume; the agent's log names it.".into()
         }
 
         Code::SessionIdle | Code::SessionDeadline => "Open a new session.".into(),
@@ -156,19 +182,19 @@ fn fix(code: Code, node: &str) -> String {
 
         Code::ClientUsage => "noderelay --help lists the options.".into(),
         Code::ClientConfig => "Correct the file, or name another one with --config FILE. noderelay check-config reads it without connecting.".into(),
-        Code::ClientIdentity => "noderelay whoami shows what is there. A certificate comes from noderelay pki issue (or noderelay login where an issuer runs); a key must have mode 0600.".into(),
+        Code::ClientIdentity => "noderelay whoami shows what is there. A certificate comes from whoever keeps the cluster's CA (noderelay pki issue); a key must have mode 0600.".into(),
         Code::ClientBundle => "noderelay policy verify checks a publication; the configuration names its directory (bundle) and the root to pin (root).".into(),
-        Code::ClientNoSuchNode => "Names are lower case. noderelay nodes lists them; --cluster NAME chooses the cluster.".into(),
+        Code::ClientNoSuchNode => "Names are lower case. --cluster NAME chooses the cluster; the fleet file of the bundle names the clusters.".into(),
         Code::ClientAmbiguous => "Name the cluster: --cluster NAME".into(),
         Code::ClientUnsupported => "The contingency path through a relay is built in: noderelay --via-relay NODE".into(),
         Code::ClientInterrupted => "Nothing has to be done.".into(),
         Code::ClientLocalIo => "Check where standard input and output lead; a full disk is the usual cause.".into(),
-        Code::ClientInternal => "This is a fault of noderelay itself: report it with the output of noderelay -v.".into(),
+        Code::ClientInternal => "This is a fault of NodeRelay itself: report it with the output of noderelay -v.".into(),
 
         Code::AgentInternal => "The log of the agent on the node has the cause.".into(),
         Code::AgentNotReady => "The agent has no valid bundle or certificate yet; its log has the cause.".into(),
 
-        Code::Unknown(_) => "The other side is newer than this program: update noderelay.".into(),
+        Code::Unknown(_) => "The other side is newer than this program: update it.".into(),
     }
 }
 

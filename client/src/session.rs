@@ -1,7 +1,7 @@
 //! One session from beginning to end: the order in which everything happens.
 //!
 //! ```text
-//! config ─> creds ─> target ─> dial ─> inner ─> banner, raw terminal ─> pump ─> terminal restored ─> message, status
+//! config ─> creds ─> target ─> dial ─> inner ─> banner, raw terminal ─> pump ─> terminal restored ─> message, status ─> farewell
 //! ```
 //!
 //! Until the session is open, the terminal is as it was and Ctrl-C ends the client. After 300 ms one line says what is
@@ -23,11 +23,13 @@ use noderelay_pki::text::escape;
 use noderelay_proto::OpenId;
 use noderelay_proto::code::{Code, Origin};
 use noderelay_proto::control::Opened;
+use tokio_rustls::client::TlsStream;
 
 use crate::config::Config;
 use crate::creds::Creds;
 use crate::dial::{self, Reached, Ways};
 use crate::escape::Keys;
+use crate::farewell::Farewell;
 use crate::faults::Fault;
 use crate::inner::{self, Refusal, Session};
 use crate::message::{About, Message};
@@ -161,13 +163,29 @@ impl Outcome {
 /// Runs a session with this process's terminal, signals and environment. Says on standard error what has to be said.
 pub async fn run_session(options: SessionOptions) -> Outcome {
     let mut status = Status::new(&escape(&options.node, 253));
-    let message = match session(&options, &mut status).await {
-        Ok(message) => message,
+    let (message, farewell) = match session(&options, &mut status).await {
+        Ok((message, farewell)) => (message, farewell),
         Err(refusal) => {
             status.policy_version = refusal.policy_version.or(status.policy_version);
-            Some(failed(&refusal.fault, &options, &mut status))
+            (Some(failed(&refusal.fault, &options, &mut status)), None)
         }
     };
+    let outcome = told(&options, status, message);
+    if let Some(farewell) = farewell {
+        farewell.take().await;
+    }
+    outcome
+}
+
+/// A session that failed before it could be tried: told, and written to `--status`, as any other failure of one.
+pub fn not_begun(options: &SessionOptions, fault: &Fault) -> Outcome {
+    let mut status = Status::new(&escape(&options.node, 253));
+    let message = failed(fault, options, &mut status);
+    told(options, status, Some(message))
+}
+
+/// Says what has to be said and writes the status.
+fn told(options: &SessionOptions, status: Status, message: Option<Message>) -> Outcome {
     // Before anything is said: a raw terminal would show it as stairs.
     terminal::restore();
     if let Some(message) = &message
@@ -186,7 +204,10 @@ pub async fn run_session(options: SessionOptions) -> Outcome {
     Outcome { status, message }
 }
 
-async fn session(options: &SessionOptions, status: &mut Status) -> Result<Option<Message>, Refusal> {
+/// What is to be said, and what is left to do after it.
+type Over = (Option<Message>, Option<Farewell<TlsStream<Stream>>>);
+
+async fn session(options: &SessionOptions, status: &mut Status) -> Result<Over, Refusal> {
     let config = config(options)?;
     if options.path != PathChoice::Relay {
         let what = match options.path {
@@ -197,6 +218,7 @@ async fn session(options: &SessionOptions, status: &mut Status) -> Result<Option
     }
     let local_io =
         |what: &str, error: std::io::Error| Fault::new(Code::ClientLocalIo, Origin::Client, format!("{what}: {error}"));
+    tracing::info!(file = %config.file.display(), "configuration");
     let mut signals = Signals::install().map_err(|error| local_io("signals", error))?;
     let waiting = Waiting::new(
         !options.quiet && (options.verbose || is_terminal(std::io::stderr())),
@@ -207,16 +229,26 @@ async fn session(options: &SessionOptions, status: &mut Status) -> Result<Option
         biased;
         caught = signals.ending() => {
             waiting.clear();
-            return Ok(Some(interrupted(caught, options, status)));
+            return Ok((Some(interrupted(caught, options, status)), None));
         }
         reached = waiting.during(opening) => reached?,
     };
     let Reached {
         link,
         relay,
-        value: Session { stream, frames, opened },
+        value: Session {
+            mut stream,
+            frames,
+            opened,
+        },
     } = reached;
     status.session = opened.session_id().ok().map(|id| id.to_string());
+    tracing::info!(
+        node = opened.node,
+        relay,
+        session = status.session,
+        "the session is open"
+    );
     status.policy_version = Some(opened.policy_version);
     let line = banner::line(&opened, &relay, Timestamp::now());
     if with_terminal && !options.quiet {
@@ -235,18 +267,14 @@ async fn session(options: &SessionOptions, status: &mut Status) -> Result<Option
         keepalive: config.keepalive,
         patience: config.patience,
     };
-    let finished = pump::run(stream, frames, opened.window, &mut local, facts, liveness).await;
+    let finished = pump::run(&mut stream, frames, opened.window, &mut local, facts, liveness).await;
     drop(local);
     terminal::restore();
     status.bytes_in = finished.bytes_in;
     status.bytes_out = finished.bytes_out;
     let message = ended(&finished.ended, &opened, options, status);
-    // The last packets leave with the next turns of the runtime; nobody waits for an answer to them.
-    link.connection.close(Code::Ok.number().into(), b"");
-    for _ in 0..4 {
-        tokio::task::yield_now().await;
-    }
-    Ok(message)
+    let answers = !matches!(&finished.ended, Ended::Fault(fault) if fault.is_transport());
+    Ok((message, Some(Farewell::new(stream, link, answers))))
 }
 
 type Opening = (Reached<Session<Stream>>, bool, bool);
@@ -349,7 +377,7 @@ fn grants(files: &[PathBuf]) -> Result<Vec<Bytes>, Fault> {
     let read = |path: &PathBuf| {
         noderelay_pki::files::read_bounded(path, noderelay_proto::limits::MAX_GRANT)
             .map(Bytes::from)
-            .map_err(|error| Fault::new(Code::ClientUsage, Origin::Client, format!("--grant: {error}")))
+            .map_err(|error| Fault::new(Code::ClientUsage, Origin::Client, format!("grant: {error}")))
     };
     files.iter().map(read).collect()
 }

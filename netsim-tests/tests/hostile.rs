@@ -106,7 +106,7 @@ fn flipped_bits_never_alter_what_is_shown() {
         state.0 ^= state.0 >> 7;
         state.0 ^= state.0 << 17;
         // One datagram in 50.
-        if state.0 % 50 == 0 && !datagram.is_empty() {
+        if state.0.is_multiple_of(50) && !datagram.is_empty() {
             let at = (state.0 >> 16) as usize % datagram.len();
             datagram[at] ^= 1 << ((state.0 >> 8) % 8);
             *count.lock().unwrap() += 1;

@@ -29,7 +29,7 @@ pub struct Global {
     /// Say less: no line before the shell
     #[arg(short, long, global = true)]
     pub quiet: bool,
-    /// Say more; twice for the libraries' logs too
+    /// Say more, with the log on standard error; twice for all of it
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
@@ -193,7 +193,7 @@ pub enum KeyCommand {
 
 #[derive(Debug, Subcommand)]
 pub enum PkiCommand {
-    /// Make a cluster CA: DIR/ca.crt and DIR/ca.key
+    /// Make a cluster CA: DIR/ca.pem and DIR/ca.key
     Init {
         dir: PathBuf,
         /// Trust domain of the fleet
@@ -329,7 +329,7 @@ pub enum InternalCommand {
 pub fn version() -> &'static str {
     static VERSION: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     VERSION.get_or_init(|| {
-        let commit = option_env!("NODERELAY_COMMIT").unwrap_or("unknown");
+        let commit = env!("NODERELAY_COMMIT");
         let spoken = noderelay_proto::version::Version::ALL
             .iter()
             .map(|v| String::from_utf8_lossy(v.inner_alpn()));

@@ -8,6 +8,7 @@
 //! Everything is real: certificates, signed publication, QUIC on loopback, inner TLS, policy, recording. Only the keys lie
 //! together in one folder, which is what makes it a demo.
 
+mod folder;
 mod supervise;
 
 use std::ffi::OsString;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::{DemoArgs, Global, InternalCommand};
 use crate::out;
+use folder::{Folder, quoted};
 use supervise::Service;
 
 /// Relay and agent are on this machine: they serve within moments or never.
@@ -68,6 +70,8 @@ async fn once(argv: Vec<OsString>, global: &Global) -> Result<u8> {
         tokio::spawn(noderelay_agent::app::run(config, reexec, said, stop.clone()))
     };
     let attached = tokio::time::timeout(SERVING_WITHIN, heard.recv()).await;
+    // It says more in the course of time, and would wait for somebody who listens.
+    tokio::spawn(async move { while heard.recv().await.is_some() {} });
     let code = match attached {
         Ok(Some(Said::Attached(_))) => Ok(crate::commands::session::demo(layout.client(), argv, global).await),
         _ => Err(why_not_serving(&mut agent, &mut relay).await),
@@ -100,7 +104,8 @@ async fn why_not_serving(
 
 /// Relay and agent as child processes, in the foreground.
 async fn up(dir: &Path) -> Result<()> {
-    let dir = emptied(dir)?;
+    let folder = Folder::take(dir)?;
+    let dir = folder.path.clone();
     let layout = setup::fleet_of_one(&dir, &spec(free_address()?)?, Timestamp::now()).await?;
     let program = std::env::current_exe().context("this program's own file")?;
     let stop = noderelay_agent::app::stop_on_signals()?;
@@ -151,7 +156,7 @@ fn tell(dir: &Path, layout: &Layout) -> Result<()> {
     files::write_atomic(&config, text.as_bytes(), 0o644)?;
     out::say(&format!(
         "demo: relay and agent serve. In a second terminal:\n  noderelay --config {0} --via-relay local\n  noderelay --config {0} doctor local\nRecordings: {1}. Ctrl-C ends the demo.",
-        config.display(),
+        quoted(&config),
         layout.recordings().display()
     ));
     Ok(())
@@ -177,46 +182,6 @@ fn fresh_folder() -> Result<PathBuf> {
     let folder = base.join(name);
     files::private_directory(&folder)?;
     Ok(folder)
-}
-
-/// The folder of `--up`: new, empty, or left by an earlier demo, whose recordings stay.
-fn emptied(dir: &Path) -> Result<PathBuf> {
-    files::private_directory(dir)?;
-    let dir = dir.canonicalize()?;
-    let earlier = dir.join("ca/ca.key").exists() && dir.join("agent/agent.yaml").exists();
-    let empty = std::fs::read_dir(&dir)?.next().is_none();
-    if !empty && !earlier {
-        bail!("{} holds something else; name an empty folder", dir.display());
-    }
-    if earlier {
-        for part in [
-            "ca",
-            "keys",
-            "policy",
-            "published",
-            "relay",
-            "client",
-            "config.yaml",
-            "agent/state/bundle",
-        ] {
-            let path = dir.join(part);
-            let removed = if path.is_dir() {
-                std::fs::remove_dir_all(&path)
-            } else {
-                std::fs::remove_file(&path)
-            };
-            match removed {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("{} can't be removed", path.display()));
-                }
-                _ => {}
-            }
-        }
-        for file in ["agent/node.key", "agent/node.crt", "agent/agent.yaml"] {
-            let _ = std::fs::remove_file(dir.join(file));
-        }
-    }
-    Ok(dir)
 }
 
 /// The words that lead this program to a part of the demo.

@@ -7,6 +7,7 @@ mod args;
 mod commands;
 #[cfg(feature = "demo")]
 mod demo;
+mod logs;
 mod out;
 
 use std::process::ExitCode;

@@ -14,6 +14,12 @@ pub fn text(text: &str) {
     let _ = write!(std::io::stdout(), "{text}");
 }
 
+/// Bytes as they are.
+pub fn bytes(bytes: &[u8]) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
+}
+
 /// One JSON document.
 pub fn json(value: &impl serde::Serialize) -> Result<()> {
     line(&serde_json::to_string_pretty(value)?);

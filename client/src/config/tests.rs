@@ -45,6 +45,27 @@ fn everything_can_be_set() {
 }
 
 #[test]
+fn what_is_in_effect_is_written_as_a_file_that_says_the_same() {
+    for more in [
+        "",
+        "escape: none\nkeepalive: 1500ms\npatience: 2h\n",
+        "escape: '~'\n",
+        "escape: '%'\n",
+        "escape: \"'\"\n",
+        "escape: '1'\n",
+        "escape: '#'\nroot: r.json\ncluster: prod\nrelays: ['[::1]:5', 'a.example:1']\n",
+    ] {
+        let config = parse(&format!("{SMALL}{more}")).unwrap();
+        let written = serde_saphyr::to_string(&config).unwrap();
+        assert_eq!(parse(&written).unwrap(), config, "{written}");
+    }
+    let written = serde_saphyr::to_string(&parse(SMALL).unwrap()).unwrap();
+    for line in ["keepalive: 15s", "patience: 20s", "~"] {
+        assert!(written.contains(line), "{written}");
+    }
+}
+
+#[test]
 fn bad_files_are_refused_and_say_where() {
     for (text, part) in [
         (format!("{SMALL}colour: red\n"), "colour"),

@@ -94,3 +94,16 @@ fn before_the_node_has_proved_itself_nothing_is_final() {
         assert!(fault.is_transport() && fault.origin == Origin::Client, "{fault:?}");
     }
 }
+
+#[test]
+fn a_fault_never_says_nothing() {
+    for &code in Code::ALL {
+        for fault in [
+            Fault::on_the_way(code, ""),
+            Fault::new(code, Origin::Agent, String::new()),
+        ] {
+            assert_eq!(fault.seen, code.summary());
+            assert!(!fault.seen.is_empty(), "{code:?}");
+        }
+    }
+}

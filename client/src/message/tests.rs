@@ -1,6 +1,6 @@
 use noderelay_proto::code::{Code, Origin};
 
-use super::{About, Message};
+use super::{About, Message, one_line};
 
 const NODE: About<'static> = About { node: "gpu-7" };
 
@@ -52,4 +52,19 @@ fn raw_terminals_get_carriage_returns() {
             .lines("\r\n")
             .ends_with("\r\n")
     );
+}
+
+#[test]
+fn a_list_of_ours_becomes_one_line() {
+    for (text, line) in [
+        (
+            "none could be reached\n  a:1: refused\n  b:1: silent\n",
+            "none could be reached: a:1: refused; b:1: silent",
+        ),
+        ("bad:\n x", "bad: x"),
+        ("plain", "plain"),
+        ("", ""),
+    ] {
+        assert_eq!(one_line(text), line);
+    }
 }

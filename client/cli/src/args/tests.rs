@@ -105,3 +105,61 @@ fn demo_takes_a_command_after_the_dashes() {
         other => panic!("{other:?}"),
     }
 }
+
+/// Every `noderelay WORD` and every option that a fix names exists: what is advised can be done.
+#[test]
+fn the_fixes_name_only_what_the_command_line_has() {
+    let mut cli = Cli::command();
+    cli.build();
+    let mut named = 0;
+    for (code, fix) in noderelay_client::message::fixes("NODE") {
+        named += 1;
+        if let Err(word) = all_exist(&cli, &fix) {
+            panic!("{code:?}: {word}: {fix}");
+        }
+    }
+    assert!(named > 50);
+    for wrong in [
+        "see noderelay login",
+        "noderelay policy request FILE",
+        "noderelay whoami --nonsense",
+        "pass it with --grant FILE",
+        "(noderelay frobnicate)",
+        "noderelay -Z",
+    ] {
+        assert!(all_exist(&cli, wrong).is_err(), "{wrong}");
+    }
+}
+
+/// The first command or option in `text` that does not exist.
+fn all_exist<'a>(cli: &clap::Command, text: &'a str) -> Result<(), &'a str> {
+    let plain = |word: &'a str| word.trim_matches(|c: char| "().,:;'".contains(c));
+    let mut words = text.split(' ').map(plain).peekable();
+    let mut session = vec![cli, cli.find_subcommand("shell").unwrap()];
+    while let Some(word) = words.next() {
+        if word.starts_with('-') && word != "--" {
+            let known = session.iter().flat_map(|c| c.get_arguments()).any(|arg| {
+                let long = arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long));
+                let short = arg.get_short().is_some_and(|short| word == format!("-{short}"));
+                long || short
+            });
+            if !known {
+                return Err(word);
+            }
+        }
+        if word != "noderelay" {
+            continue;
+        }
+        let mut command = cli;
+        while let Some(next) = words.next_if(|next| next.starts_with(|c: char| c.is_ascii_lowercase())) {
+            match command.find_subcommand(next) {
+                Some(found) => command = found,
+                // A command without commands of its own: the sentence goes on.
+                None if !command.has_subcommands() => break,
+                None => return Err(next),
+            }
+        }
+        session.push(command);
+    }
+    Ok(())
+}

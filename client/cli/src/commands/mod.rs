@@ -1,6 +1,7 @@
 //! One function per command; each calls a library and gives an exit code.
 //!
-//! Sessions give the remote command's code or 255. Other commands: 0 good, 1 a finding, 2 usage (clap's).
+//! Sessions give the remote command's code, and 255 for every failure of ours, also of one before the session. Other
+//! commands: 0 good, 1 a finding or a failure, 2 usage (clap's).
 
 mod key;
 mod look;
@@ -13,6 +14,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
 use noderelay_client::config::Config;
+use noderelay_pki::text::escape;
 
 use crate::args::{Cli, Command, Global};
 use crate::out;
@@ -30,24 +32,57 @@ pub fn run(cli: Cli) -> ExitCode {
 
 fn execute(cli: Cli) -> Result<ExitCode> {
     let global = cli.global;
+    if !is_internal(&cli.command) {
+        crate::logs::init(global.verbose);
+    }
     match cli.command {
         #[cfg(feature = "demo")]
         Command::Internal(command) => return crate::demo::internal(command),
         Command::Completion(args) => {
-            clap_complete::generate(args.shell, &mut Cli::command(), "noderelay", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(args.shell, &mut Cli::command(), "noderelay", &mut script);
+            out::bytes(&script);
         }
         Command::Key(command) => key::run(command)?,
         Command::Pki(command) => pki::run(command)?,
-        Command::CheckConfig => out::text(&serde_saphyr::to_string(&config(&global)?)?),
+        Command::CheckConfig => {
+            let config = config(&global)?;
+            out::line(&format!("# {}", escape(&config.file.to_string_lossy(), 300)));
+            out::text(&serde_saphyr::to_string(&config)?);
+        }
         Command::Policy(command) => one_thread()?.block_on(policy::run(command))?,
-        Command::Shell(args) => return Ok(one_thread()?.block_on(session::run(args, &global))?.into()),
+        Command::Shell(args) => return Ok(session::run(args, &global).into()),
         #[cfg(feature = "demo")]
-        Command::Demo(args) => return Ok(all_cores()?.block_on(crate::demo::run(args, &global))?.into()),
+        Command::Demo(args) => return demo(args, &global),
         Command::Doctor(args) => return one_thread()?.block_on(look::doctor(args, &config(&global)?)),
         Command::Whoami(args) => return one_thread()?.block_on(look::whoami(args.output, &config(&global)?)),
         Command::Replay(args) => one_thread()?.block_on(look::replay(args, global.quiet))?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// With `--up` a service like any other; else a session, whose failures are 255.
+#[cfg(feature = "demo")]
+fn demo(args: crate::args::DemoArgs, global: &Global) -> Result<ExitCode> {
+    let is_session = args.up.is_none();
+    let code = all_cores().and_then(|runtime| runtime.block_on(crate::demo::run(args, global)));
+    match code {
+        Err(error) if is_session => {
+            out::say(&format!("{error:#}"));
+            Ok(noderelay_client::exit::FAILED.into())
+        }
+        code => Ok(code?.into()),
+    }
+}
+
+#[cfg(feature = "demo")]
+fn is_internal(command: &Command) -> bool {
+    matches!(command, Command::Internal(_))
+}
+
+#[cfg(not(feature = "demo"))]
+fn is_internal(_: &Command) -> bool {
+    false
 }
 
 /// The client's configuration, from where it is looked for.

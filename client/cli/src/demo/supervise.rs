@@ -50,14 +50,16 @@ impl Service {
         loop {
             let started = Instant::now();
             let mut child = self.start()?;
-            let mut lines = BufReader::new(child.stdout.take().context("the child has no stdout")?).lines();
+            let mut lines = BufReader::new(child.stdout.take().context("the child has no stdout")?).split(b'\n');
+            // It is read to its end: a child must not wait for somebody who reads its stdout.
+            let mut talks = true;
             let status = loop {
                 tokio::select! {
                     () = stop.cancelled() => return end(child).await,
-                    line = lines.next_line(), if serving.is_some() => match line? {
-                        Some(line) if line.starts_with("ready") => { serving.take().map(|s| s.send(())); }
-                        Some(_) => {}
-                        None => break child.wait().await?,
+                    line = lines.next_segment(), if talks => match line {
+                        Ok(Some(line)) if line.starts_with(b"ready") => { serving.take().map(|s| s.send(())); }
+                        Ok(Some(_)) => {}
+                        Ok(None) | Err(_) => talks = false,
                     },
                     status = child.wait() => break status?,
                 }
@@ -108,3 +110,6 @@ fn append(path: &Path) -> Result<File> {
         .open(path)
         .with_context(|| format!("log file {}", path.display()))
 }
+
+#[cfg(test)]
+mod tests;

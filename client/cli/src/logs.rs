@@ -1,0 +1,22 @@
+//! The log of the client: nothing as a rule; with `-v` on standard error. Parts of the demo that are processes of their own
+//! set up their logs themselves.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::filter::LevelFilter;
+
+/// Sets it up for that many `-v`.
+pub fn init(verbose: u8) {
+    let level = match verbose {
+        0 => return,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
+    };
+    let set = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .try_init();
+    // Only a second set-up fails, and there is none.
+    let _ = set;
+}
