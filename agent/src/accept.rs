@@ -244,3 +244,6 @@ fn check(open: Open, own: &Own) -> Result<Open, AcceptError> {
 fn is_node(cluster: &str, name: &str, purpose: i32, own: &Own) -> bool {
     cluster == own.cluster.as_str() && name == own.node.as_str() && purpose == i32::from(Purpose::Session)
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,3 +59,6 @@ fn nameless() -> Account {
         shell: "/bin/sh".into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,3 +134,6 @@ fn refusal(denial: Denial) -> Refusal {
     };
     Refusal::new(code, missing, denial.seen)
 }
+
+#[cfg(test)]
+mod tests;

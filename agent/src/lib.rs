@@ -31,4 +31,6 @@ mod refusal;
 mod session;
 mod sessions;
 mod start;
+#[cfg(test)]
+mod testing;
 pub mod uplink;

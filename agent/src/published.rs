@@ -155,3 +155,6 @@ fn usable(publication: &Publication) -> Result<(PolicySet, TrustAnchors), Publis
         PolicySet::parse(version, &policies, rules).map_err(|source| PublishedError::Policy { version, source })?;
     Ok((policy, trust))
 }
+
+#[cfg(test)]
+mod tests;

@@ -262,3 +262,6 @@ fn note(message: &ToClient, leg: &mut Leg) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -51,3 +51,6 @@ pub fn start_of(now: Timestamp) -> Timestamp {
 fn refusal(error: &RecordError) -> Refusal {
     Refusal::new(Code::RecordingUnavailable, Missing::Recording, error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

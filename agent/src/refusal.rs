@@ -53,3 +53,6 @@ pub fn shown(text: &str) -> String {
     // An escape makes several bytes of one character, so the bound on characters is a third of the field's.
     text::escape(text, MAX_TEXT / 3).chars().take(MAX_TEXT / 4).collect()
 }
+
+#[cfg(test)]
+mod tests;

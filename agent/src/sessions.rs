@@ -152,3 +152,6 @@ pub fn random<const N: usize>() -> Result<[u8; N], Refusal> {
         .map_err(|_| Refusal::node(Code::AgentInternal, "the node's random generator failed"))?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests;

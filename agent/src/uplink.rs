@@ -183,3 +183,6 @@ fn jittered(wait: Duration) -> Duration {
     let random = crate::sessions::random::<1>().map_or(128, |[byte]| byte);
     wait.mul_f64(0.75 + f64::from(random) / 512.0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,348 @@
+//! Both ends of a leg over memory: a client that writes what it likes, and a holder that follows a script.
+//!
+//! Nothing waits for a moment: each side reads until what it waits for came or the stream ended.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use noderelay_proto::control::{Open, Opened, Resume};
+use noderelay_proto::message::Message;
+use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::testing::Fleet;
+
+type Ends<T> = (
+    FrameReader<ReadHalf<DuplexStream>, T>,
+    FrameWriter<WriteHalf<DuplexStream>>,
+);
+
+fn ends<T: Message>(stream: DuplexStream) -> Ends<T> {
+    let (read, write) = tokio::io::split(stream);
+    (FrameReader::new(read), FrameWriter::new(write))
+}
+
+/// A leg that runs, with its two ends.
+struct Rig {
+    leg: JoinHandle<Leg>,
+    from_node: FrameReader<ReadHalf<DuplexStream>, ToClient>,
+    client: WriteHalf<DuplexStream>,
+    from_agent: FrameReader<ReadHalf<DuplexStream>, ToHolder>,
+    holder: FrameWriter<WriteHalf<DuplexStream>>,
+    orders: mpsc::Sender<ToHolder>,
+    stop: CancellationToken,
+}
+
+impl Rig {
+    /// A leg of which `first` is queued for the client, as OPENED is.
+    fn new(first: Option<ToClient>) -> Self {
+        let (client, client_inside) = duplex(256 * 1024);
+        let (holder, holder_inside) = duplex(256 * 1024);
+        let (reader, mut writer) = ends::<ToNode>(client_inside);
+        if let Some(first) = first {
+            writer.queue(&first);
+        }
+        let (orders, given) = mpsc::channel(1);
+        let stop = CancellationToken::new();
+        let leg = tokio::spawn({
+            let stop = stop.clone();
+            async move { pump((reader, writer), ends(holder_inside), given, &stop).await }
+        });
+        let (from_node, client) = tokio::io::split(client);
+        let (from_agent, holder) = ends(holder);
+        Self {
+            leg,
+            from_node: FrameReader::new(from_node),
+            client,
+            from_agent,
+            holder,
+            orders,
+            stop,
+        }
+    }
+
+    async fn client_says(&mut self, message: impl Into<ToNode>) {
+        let mut bytes = BytesMut::new();
+        message.into().encode(&mut bytes);
+        self.client.write_all(&bytes).await.unwrap();
+    }
+
+    async fn holder_says(&mut self, message: impl Into<ToClient>) {
+        self.holder.send(&FromHolder::from(message.into())).await.unwrap();
+    }
+
+    /// The next message for the holder, which must be TERMINATE.
+    async fn terminate(&mut self) -> Terminate {
+        match soon(self.from_agent.expect()).await.unwrap() {
+            ToHolder::Terminate(order) => order,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The holder goes; gives the rest of what the client was told, and the leg.
+    async fn end(self) -> (Vec<ToClient>, Leg) {
+        let Self {
+            leg,
+            mut from_node,
+            from_agent,
+            holder,
+            client,
+            orders,
+            stop: _,
+        } = self;
+        drop((from_agent, holder));
+        let mut told = Vec::new();
+        while let Some(message) = soon(from_node.next()).await.unwrap() {
+            told.push(message);
+        }
+        let leg = soon(leg).await.unwrap();
+        drop((client, orders));
+        (told, leg)
+    }
+}
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), what)
+        .await
+        .expect("hangs")
+}
+
+fn data(text: &'static [u8]) -> Bytes {
+    Bytes::from_static(text)
+}
+
+fn exit(code: u32) -> Exit {
+    Exit {
+        code: Some(code),
+        signal: None,
+        core_dumped: false,
+    }
+}
+
+fn ended(code: Code) -> Closed {
+    Closed {
+        code: code.number(),
+        seen: String::new(),
+    }
+}
+
+fn opened() -> Opened {
+    Opened {
+        session: Bytes::from_static(&[9; 16]),
+        profile: "login".into(),
+        recorded: 1,
+        node: "gpu-7".into(),
+        cluster: "alpha".into(),
+        window: noderelay_proto::limits::WINDOW_TERMINAL,
+        ..Opened::default()
+    }
+}
+
+#[tokio::test]
+async fn opened_reaches_the_client_before_the_holder_says_anything() {
+    let mut rig = Rig::new(Some(opened().into()));
+    assert_eq!(soon(rig.from_node.expect()).await.unwrap(), ToClient::Opened(opened()));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn bytes_pass_both_ways_and_are_counted() {
+    let mut rig = Rig::new(None);
+    rig.client_says(ToNode::Data(data(b"uptime\n"))).await;
+    assert_eq!(
+        soon(rig.from_agent.expect()).await.unwrap(),
+        ToHolder::Session(ToNode::Data(data(b"uptime\n")))
+    );
+    rig.holder_says(ToClient::Data(data(b"up"))).await;
+    rig.holder_says(ToClient::DataErr(data(b"oh"))).await;
+    rig.holder_says(exit(3)).await;
+    rig.holder_says(ended(Code::Ok)).await;
+    let (told, leg) = rig.end().await;
+    assert_eq!(
+        told,
+        [
+            ToClient::Data(data(b"up")),
+            ToClient::DataErr(data(b"oh")),
+            exit(3).into(),
+            ended(Code::Ok).into()
+        ]
+    );
+    assert_eq!((leg.bytes_in, leg.bytes_out), (7, 4));
+    assert_eq!((leg.exit, leg.code), (Some(exit(3)), Code::Ok));
+}
+
+#[tokio::test]
+async fn an_exit_passes_before_the_end_and_nothing_is_made_up_behind_it() {
+    let mut rig = Rig::new(None);
+    rig.holder_says(exit(0)).await;
+    let (told, leg) = rig.end().await;
+    assert_eq!(told, [ToClient::from(exit(0))]);
+    assert_eq!((leg.exit, leg.code), (Some(exit(0)), Code::Ok));
+}
+
+#[tokio::test]
+async fn a_holder_that_goes_without_a_word_is_told_to_the_client() {
+    let mut rig = Rig::new(None);
+    rig.holder_says(ToClient::Data(data(b"half a li"))).await;
+    let (told, leg) = rig.end().await;
+    let [ToClient::Data(_), ToClient::Closed(closed)] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(Code::from_number(closed.code), Code::SessionHolderLost);
+    assert!(closed.seen.contains("without a word"), "{}", closed.seen);
+    assert_eq!((leg.exit, leg.code), (None, Code::SessionHolderLost));
+}
+
+/// The client says `bytes`, then goes on as if nothing was, then closes. All that the holder is told.
+async fn breach(bytes: &[u8]) -> Vec<ToHolder> {
+    let mut rig = Rig::new(None);
+    rig.client.write_all(bytes).await.unwrap();
+    let mut told = vec![ToHolder::Terminate(rig.terminate().await)];
+    // The reader may be gone by now, and that is fine.
+    let _ = rig.client.write_all(&bytes.repeat(3)).await;
+    let mut more = BytesMut::new();
+    ToNode::Data(data(b"rm -rf\n")).encode(&mut more);
+    let _ = rig.client.write_all(&more).await;
+    let _ = rig.client.shutdown().await;
+    while let Some(message) = soon(rig.from_agent.next()).await.unwrap() {
+        told.push(message);
+    }
+    rig.end().await;
+    told
+}
+
+#[tokio::test]
+async fn a_breach_of_the_protocol_ends_the_session_once() {
+    let unknown = [0x3f, 0];
+    let wrong_direction = {
+        let mut bytes = BytesMut::new();
+        ToClient::from(exit(0)).encode(&mut bytes);
+        bytes.to_vec()
+    };
+    let trailing = {
+        let mut bytes = BytesMut::new();
+        ToNode::Ping(1).encode(&mut bytes);
+        bytes[1] += 1;
+        bytes.extend_from_slice(b"x");
+        bytes.to_vec()
+    };
+    for (bytes, code) in [
+        (&unknown[..], Code::ProtocolUnknownFrame),
+        (&wrong_direction[..], Code::ProtocolWrongDirection),
+        (&trailing[..], Code::ProtocolTrailing),
+    ] {
+        let told = breach(bytes).await;
+        let [ToHolder::Terminate(order)] = &told[..] else {
+            panic!("{code}: {told:?}");
+        };
+        assert_eq!(Code::from_number(order.code), code);
+        assert!(order.seen.starts_with("the peer sent"), "{}", order.seen);
+    }
+}
+
+// What came whole before the breach counts: it was typed.
+#[tokio::test]
+async fn what_came_before_a_breach_is_passed_on() {
+    let mut rig = Rig::new(None);
+    let mut bytes = BytesMut::new();
+    ToNode::Data(data(b"ls\n")).encode(&mut bytes);
+    bytes.extend_from_slice(&[0x3f, 0]);
+    rig.client.write_all(&bytes).await.unwrap();
+    assert_eq!(
+        soon(rig.from_agent.expect()).await.unwrap(),
+        ToHolder::Session(ToNode::Data(data(b"ls\n")))
+    );
+    assert_eq!(
+        Code::from_number(rig.terminate().await.code),
+        Code::ProtocolUnknownFrame
+    );
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_second_beginning_inside_a_session_ends_it() {
+    let fleet = Fleet::new();
+    let again: Open = fleet.open("gpu-7");
+    let resume = Resume {
+        session: Bytes::from_static(&[9; 16]),
+        epoch: 1,
+        mac: Bytes::from_static(&[7; 32]),
+        cluster: again.cluster.clone(),
+        node: again.node.clone(),
+        purpose: again.purpose,
+        claimed_path: again.claimed_path,
+        ..Resume::default()
+    };
+    for (message, name) in [(ToNode::from(again), "OPEN"), (ToNode::from(resume), "RESUME")] {
+        let mut rig = Rig::new(None);
+        rig.client_says(message).await;
+        let order = rig.terminate().await;
+        assert_eq!(
+            Code::from_number(order.code),
+            Code::ProtocolOutOfOrder,
+            "{}",
+            order.seen
+        );
+        assert_eq!(order.seen, format!("{name} inside a running session"));
+        rig.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_says_goodbye_ends_its_session() {
+    let mut rig = Rig::new(None);
+    rig.client_says(ended(Code::Ok)).await;
+    assert_eq!(Code::from_number(rig.terminate().await.code), Code::SessionLeft);
+    rig.holder_says(ended(Code::SessionLeft)).await;
+    let (told, leg) = rig.end().await;
+    assert_eq!(told, [ToClient::from(ended(Code::SessionLeft))]);
+    assert_eq!(leg.code, Code::SessionLeft);
+}
+
+#[tokio::test]
+async fn an_order_reaches_the_holder() {
+    let mut rig = Rig::new(None);
+    let order = Terminate {
+        code: Code::SessionPolicy.number(),
+        seen: "no rule permits it".into(),
+    };
+    rig.orders.send(order.clone().into()).await.unwrap();
+    assert_eq!(rig.terminate().await, order);
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_client_that_stops_writing_still_reads() {
+    let mut rig = Rig::new(None);
+    rig.client_says(ToNode::Data(data(b"cat"))).await;
+    rig.client.shutdown().await.unwrap();
+    assert!(matches!(
+        soon(rig.from_agent.expect()).await.unwrap(),
+        ToHolder::Session(ToNode::Data(_))
+    ));
+    assert!(
+        soon(rig.from_agent.next()).await.unwrap().is_none(),
+        "the holder's input stays open"
+    );
+    rig.holder_says(ToClient::Data(data(b"late"))).await;
+    rig.holder_says(exit(0)).await;
+    let (told, leg) = rig.end().await;
+    assert_eq!(told, [ToClient::Data(data(b"late")), exit(0).into()]);
+    assert!(leg.client_lost.is_some());
+    assert_eq!((leg.bytes_in, leg.exit), (3, Some(exit(0))));
+}
+
+#[tokio::test]
+async fn an_agent_that_stops_says_so_and_leaves_the_session_to_its_holder() {
+    let mut rig = Rig::new(None);
+    rig.stop.cancel();
+    let ToClient::Closed(closed) = soon(rig.from_node.expect()).await.unwrap() else {
+        panic!("no CLOSED");
+    };
+    assert_eq!(Code::from_number(closed.code), Code::SessionAgentStopping);
+    // The holder is told nothing but that the connection ended.
+    assert!(soon(rig.from_agent.next()).await.unwrap().is_none());
+    let (told, leg) = rig.end().await;
+    assert_eq!((told, leg.code), (Vec::new(), Code::SessionAgentStopping));
+}

@@ -1,0 +1,92 @@
+//! No recording, no shell: what the recording says first, and what is said when there is none.
+
+use noderelay_audit_event::{Claimed, SessionId, SessionKind};
+use noderelay_policy::Action;
+
+use super::*;
+use crate::authorize::{Wish, authorize};
+use crate::testing::{Fleet, Publisher};
+
+async fn permit(fleet: &Fleet, policy: &str) -> Permit {
+    let now = Timestamp::now();
+    let in_force = Publisher::new(fleet, policy, now).await.in_force(now).await;
+    let wish = Wish {
+        action: Action::Shell,
+        profile: "diagnostic".parse().unwrap(),
+        path: noderelay_policy::Path::Relay,
+        reason: None,
+    };
+    let peer = fleet.peer(fleet.user("kim"));
+    authorize(Some(&in_force), &fleet.own("gpu-7"), &peer, &wish, now).unwrap()
+}
+
+fn started(permit: &Permit) -> SessionStarted {
+    SessionStarted {
+        session: SessionId([9; 16]),
+        cluster: permit.cluster().clone(),
+        node: permit.node().clone(),
+        principal: permit.principal().clone(),
+        key_fingerprint: "ab".repeat(32),
+        groups: Vec::new(),
+        kind: SessionKind::Shell,
+        argv: Vec::new(),
+        profile: permit.obligations().profile.clone(),
+        account: "nobody".into(),
+        policy_version: permit.version(),
+        rules: permit.rules().to_vec(),
+        reason: None,
+        level: level(permit),
+        started: start_of(Timestamp::now()),
+        claimed: Claimed::default(),
+    }
+}
+
+#[tokio::test]
+async fn the_level_is_that_of_the_permit() {
+    let fleet = Fleet::new();
+    for (word, expected) in [("required", Level::Required), ("strict", Level::Strict)] {
+        let policy = format!("@record(\"{word}\") permit (principal, action, resource);");
+        assert_eq!(level(&permit(&fleet, &policy).await), expected);
+    }
+}
+
+#[tokio::test]
+async fn the_recording_begins_with_what_was_decided() {
+    let fleet = Fleet::new();
+    let permit = permit(&fleet, "permit (principal, action, resource);").await;
+    let (folder, started) = (tempfile::tempdir().unwrap(), started(&permit));
+    let header = header(started.clone(), &fleet.open("gpu-7"));
+    let recording = open(folder.path(), &header).unwrap();
+    assert_eq!(recording.header(), &Header::new(started, None));
+    assert_eq!(recording.level(), level(&permit));
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_recorded_nothing_starts() {
+    let fleet = Fleet::new();
+    let permit = permit(&fleet, "permit (principal, action, resource);").await;
+    let folder = tempfile::tempdir().unwrap();
+    let occupied = folder.path().join("recordings");
+    std::fs::write(&occupied, "a file").unwrap();
+    let header = header(
+        SessionStarted {
+            level: Level::Strict,
+            ..started(&permit)
+        },
+        &fleet.open("gpu-7"),
+    );
+    let Err(refusal) = open(&occupied, &header) else {
+        panic!("a recording below a file");
+    };
+    assert_eq!(
+        (refusal.code, refusal.missing),
+        (Code::RecordingUnavailable, Missing::Recording)
+    );
+    assert!(refusal.seen.contains("recordings"), "{}", refusal.seen);
+}
+
+#[test]
+fn the_start_is_shared_to_the_millisecond() {
+    let precise: Timestamp = "2026-11-30T12:00:00.123456789Z".parse().unwrap();
+    assert_eq!(start_of(precise), "2026-11-30T12:00:00.123Z".parse().unwrap());
+}

@@ -1,0 +1,132 @@
+//! Who gets a new session, who the one that is there, and when an entry goes away.
+
+use super::*;
+use crate::testing::Fleet;
+
+const ATTEMPT: OpenId = OpenId::new([1; 16]);
+const OTHER: OpenId = OpenId::new([2; 16]);
+
+fn new(entry: Result<Entry, Refusal>) -> Arc<Live> {
+    match entry {
+        Ok(Entry::New(live)) => live,
+        Ok(Entry::Again(_)) => panic!("the session was there already"),
+        Err(refusal) => panic!("{refusal:?}"),
+    }
+}
+
+fn again(entry: Result<Entry, Refusal>) -> Arc<Live> {
+    match entry {
+        Ok(Entry::Again(live)) => live,
+        Ok(Entry::New(_)) => panic!("a second session"),
+        Err(refusal) => panic!("{refusal:?}"),
+    }
+}
+
+#[test]
+fn the_same_attempt_again_is_the_same_session() {
+    let fleet = Fleet::new();
+    let (sessions, peer) = (Sessions::new(8), fleet.peer(fleet.user("kim")));
+    let first = new(sessions.register(&peer, ATTEMPT));
+    let second = again(sessions.register(&peer, ATTEMPT));
+    assert!(Arc::ptr_eq(&first, &second));
+    assert_eq!(sessions.count(), 1);
+}
+
+#[test]
+fn another_key_principal_or_attempt_is_another_session() {
+    let fleet = Fleet::new();
+    let sessions = Sessions::new(8);
+    let kim = fleet.peer(fleet.user("kim"));
+    let others = [
+        (fleet.peer(fleet.user("kim")), ATTEMPT), // the same name with another key
+        (fleet.peer(fleet.user("lee")), ATTEMPT),
+        (kim.clone(), OTHER),
+    ];
+    let first = new(sessions.register(&kim, ATTEMPT));
+    let mut held = vec![first];
+    for (peer, open_id) in others {
+        let live = new(sessions.register(&peer, open_id));
+        assert!(held.iter().all(|other| other.id != live.id));
+        held.push(live);
+        assert_eq!(sessions.count(), held.len());
+    }
+}
+
+// The id names a session and nothing else does: one key under two names is two persons.
+#[test]
+fn one_key_under_another_name_is_another_attempt() {
+    let fleet = Fleet::new();
+    let sessions = Sessions::new(8);
+    let live = new(sessions.register(&fleet.peer(fleet.user("kim")), ATTEMPT));
+    let other = Attempt {
+        principal: fleet.user("lee").to_string(),
+        ..live.attempt.clone()
+    };
+    assert!(live.attempt != other);
+}
+
+#[test]
+fn a_full_node_says_so_and_still_knows_its_sessions() {
+    let fleet = Fleet::new();
+    let (sessions, peer) = (Sessions::new(1), fleet.peer(fleet.user("kim")));
+    let held = new(sessions.register(&peer, ATTEMPT));
+    let Err(refusal) = sessions.register(&peer, OTHER) else {
+        panic!("one session too many");
+    };
+    assert_eq!(refusal.code, Code::SessionLimit);
+    assert!(refusal.seen.starts_with("1 sessions are open"), "{}", refusal.seen);
+    drop(again(sessions.register(&peer, ATTEMPT)));
+    drop(held);
+    drop(new(sessions.register(&peer, OTHER)));
+}
+
+#[test]
+fn the_last_holder_removes_the_entry() {
+    let fleet = Fleet::new();
+    let (sessions, peer) = (Sessions::new(8), fleet.peer(fleet.user("kim")));
+    let (first, other) = (
+        new(sessions.register(&peer, ATTEMPT)),
+        new(sessions.register(&peer, OTHER)),
+    );
+    let second = again(sessions.register(&peer, ATTEMPT));
+    drop(first);
+    assert_eq!(sessions.count(), 2);
+    drop(second);
+    assert_eq!(sessions.count(), 1);
+    let third = new(sessions.register(&peer, ATTEMPT));
+    assert_eq!(sessions.count(), 2);
+    drop((third, other));
+    assert_eq!(sessions.count(), 0);
+}
+
+// The same attempt comes back while its predecessor is half gone: nobody holds it, and it waits to remove its entry.
+#[test]
+fn a_successor_survives_the_end_of_its_predecessor() {
+    let fleet = Fleet::new();
+    let (sessions, peer) = (Sessions::new(8), fleet.peer(fleet.user("kim")));
+    let predecessor = new(sessions.register(&peer, ATTEMPT));
+    let successor = new(sessions.register(&peer, OTHER));
+    let (attempt, entry) = (predecessor.attempt.clone(), Arc::downgrade(&predecessor));
+    std::thread::scope(|threads| {
+        let mut table = lock(&sessions.table);
+        let ending = threads.spawn(move || drop(predecessor));
+        while entry.strong_count() > 0 {
+            std::thread::yield_now();
+        }
+        table.insert(attempt, Arc::downgrade(&successor));
+        drop(table);
+        ending.join().unwrap();
+    });
+    assert!(Arc::ptr_eq(&again(sessions.register(&peer, ATTEMPT)), &successor));
+}
+
+#[test]
+fn the_newest_leg_counts() {
+    let fleet = Fleet::new();
+    let live = new(Sessions::new(8).register(&fleet.peer(fleet.user("kim")), ATTEMPT));
+    let first = live.new_leg();
+    assert!(!live.superseded(first));
+    let second = live.new_leg();
+    assert!(live.superseded(first));
+    assert!(!live.superseded(second));
+}
