@@ -29,7 +29,7 @@ fn one_failed_part_is_exit_1_and_each_failure_has_its_fix() {
         text.contains("grant     FAILED  grant.required: the rule asks for a grant"),
         "{text}"
     );
-    assert!(text.contains("noderelay request create gpu-7"), "{text}");
+    assert!(text.contains("Ask the owners of the policy"), "{text}");
     let json = serde_json::to_value(&report).unwrap();
     assert_eq!(
         (
