@@ -11,9 +11,10 @@ use std::io;
 
 use bytes::BytesMut;
 use jiff::Timestamp;
+use noderelay_link::identity_code;
 use noderelay_pki::identity::RoleKind;
 use noderelay_pki::name::{ClusterName, NodeName};
-use noderelay_pki::tls::{Leg, Party};
+use noderelay_pki::tls::{Leg, Party, refusal_in};
 use noderelay_pki::verify::{Expect, PeerRefused, Usage, VerifiedPeer};
 use noderelay_proto::code::Code;
 use noderelay_proto::control::{Open, Purpose, RouteHeader};
@@ -108,7 +109,7 @@ impl AcceptError {
     pub fn code(&self) -> Code {
         match self {
             Self::NotForUs { .. } => Code::RelayNoSuchNode,
-            Self::Tls(_) => Code::TransportTls,
+            Self::Tls(e) => refusal_in(e).map_or(Code::TransportTls, identity_code),
             Self::Version => Code::ProtocolVersion,
             Self::Framed(e) => e.code(),
             Self::NotOpen(_) => Code::ProtocolOutOfOrder,

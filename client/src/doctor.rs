@@ -234,7 +234,11 @@ fn identity(creds: &Creds, node: &str, now: Timestamp) -> Finding {
     if let Err(refused) = refused {
         return failed(
             Part::Identity,
-            &Fault::new(faults::of_peer(&refused), Origin::Client, refused.to_string()),
+            &Fault::new(
+                noderelay_link::identity_code(&refused),
+                Origin::Client,
+                refused.to_string(),
+            ),
             node,
         );
     }

@@ -11,8 +11,7 @@
 
 use std::io;
 
-use noderelay_link::{Lost, lost, peer_code};
-use noderelay_pki::PeerRefused;
+use noderelay_link::{Lost, identity_code, lost, peer_code};
 use noderelay_pki::tls::refusal_in;
 use noderelay_proto::code::{Class, Code, Origin};
 use rustls::AlertDescription;
@@ -85,7 +84,7 @@ pub fn before_proof(error: &io::Error) -> Fault {
 pub fn of_stream(error: &io::Error) -> Fault {
     if let Some(refused) = refusal_in(error) {
         return Fault::new(
-            of_peer(refused),
+            identity_code(refused),
             Origin::Client,
             format!("the other end shows a certificate that is refused: {refused}"),
         );
@@ -113,21 +112,6 @@ pub fn of_stream(error: &io::Error) -> Fault {
             };
             Fault::on_the_way(code, error.to_string())
         }
-    }
-}
-
-/// The code of a certificate that is refused.
-pub fn of_peer(refused: &PeerRefused) -> Code {
-    match refused {
-        PeerRefused::NoCertificate => Code::IdentityMissing,
-        PeerRefused::Expired { .. } => Code::IdentityExpired,
-        PeerRefused::NotYetValid { .. } => Code::IdentityNotYetValid,
-        PeerRefused::UnknownCa { .. } => Code::IdentityUnknownCa,
-        PeerRefused::WrongTrustDomain { .. } => Code::IdentityWrongTrustDomain,
-        PeerRefused::WrongRole { .. } => Code::IdentityWrongRole,
-        PeerRefused::WrongCluster { .. } => Code::IdentityWrongCluster,
-        PeerRefused::WrongName { .. } => Code::IdentityWrongName,
-        _ => Code::IdentityMalformed,
     }
 }
 

@@ -260,16 +260,15 @@ async fn a_client_that_offers_no_version_is_refused() {
 async fn whoever_is_no_person_of_this_fleet_is_refused() {
     let meeting = Meeting::new();
     let (fleet, other) = (&meeting.fleet, Fleet::new());
-    for (party, word) in [
-        (fleet.party(fleet.node("gpu-8")), "node"),
-        (fleet.party(fleet.relay("r1")), "relay"),
-        (other.party_trusting(other.user("kim"), fleet), ""),
+    for (party, code) in [
+        (fleet.party(fleet.node("gpu-8")), Code::IdentityWrongRole),
+        (fleet.party(fleet.relay("r1")), Code::IdentityWrongRole),
+        (other.party_trusting(other.user("kim"), fleet), Code::IdentityUnknownCa),
     ] {
         let config = meeting.config(&party, version::INNER);
         let (result, _) = meeting.with(config, async |_| ()).await;
         let error = result.map(|_| ()).unwrap_err();
-        assert_eq!(error.code(), Code::TransportTls);
-        assert!(error.to_string().contains(word), "{error}");
+        assert_eq!(error.code(), code, "{error}");
     }
 }
 
@@ -299,6 +298,6 @@ async fn an_expired_certificate_is_refused() {
     config.client_auth_cert_resolver = Arc::new(Always(Arc::new(CertifiedKey::new(old.chain().to_vec(), key))));
     let (result, _) = meeting.with(Arc::new(config), async |_| ()).await;
     let error = result.map(|_| ()).unwrap_err();
-    assert_eq!(error.code(), Code::TransportTls);
+    assert_eq!(error.code(), Code::IdentityExpired);
     assert!(error.to_string().contains("expired"), "{error}");
 }
