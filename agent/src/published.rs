@@ -20,8 +20,6 @@ use tokio::sync::watch;
 
 /// Name of the node rules in a publication.
 const NODE_RULES: &str = "nodes.yaml";
-/// Folder of the policies in a publication.
-const POLICIES: &str = "policies/";
 
 /// A verified publication with its policy.
 pub struct InForce {
@@ -126,20 +124,10 @@ impl Published {
 }
 
 async fn last_good(store: &Store, now: Timestamp) -> Option<(Publication, (PolicySet, TrustAnchors))> {
-    let found = match store.last_good(now).await {
-        Ok(found) => found?,
-        Err(error) => {
-            tracing::error!(%error, "the last good publication can't be read");
-            return None;
-        }
-    };
-    match usable(&found) {
-        Ok(parsed) => Some((found, parsed)),
-        Err(error) => {
-            tracing::error!(%error, "the last good publication can't be used");
-            None
-        }
-    }
+    store.last_good_accepted(now, usable).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "the last good publication can't be used");
+        None
+    })
 }
 
 /// What the agent makes of a publication; it must be able to before the publication counts.
@@ -147,8 +135,8 @@ fn usable(publication: &Publication) -> Result<(PolicySet, TrustAnchors), Publis
     let trust = publication.fleet().trust_anchors()?;
     let version = publication.policy_version();
     let policies: Vec<(String, Vec<u8>)> = publication
-        .files(POLICIES)
-        .map(|(name, bytes)| (name.trim_start_matches(POLICIES).to_owned(), bytes.to_vec()))
+        .policies()
+        .map(|(name, bytes)| (name.to_owned(), bytes.to_vec()))
         .collect();
     let rules = publication.file(NODE_RULES).unwrap_or_default();
     let policy =

@@ -5,8 +5,6 @@
 use noderelay_bundle::Publication;
 use noderelay_policy::{PolicyError, PolicySet};
 
-/// Folder of the policies in a publication.
-const POLICIES: &str = "policies/";
 /// The node rules in a publication.
 const NODE_RULES: &str = "nodes.yaml";
 
@@ -16,8 +14,8 @@ const NODE_RULES: &str = "nodes.yaml";
 /// A policy or rule that a node would refuse, too.
 pub fn policy(publication: &Publication) -> Result<PolicySet, PolicyError> {
     let policies: Vec<_> = publication
-        .files(POLICIES)
-        .map(|(name, content)| (name.strip_prefix(POLICIES).unwrap_or(name).to_owned(), content.to_vec()))
+        .policies()
+        .map(|(name, content)| (name.to_owned(), content.to_vec()))
         .collect();
     let rules = publication.file(NODE_RULES).unwrap_or_default();
     PolicySet::parse(publication.policy_version(), &policies, rules)
