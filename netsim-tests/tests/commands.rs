@@ -20,6 +20,24 @@ fn assert_code(output: &Output, code: i32) {
     );
 }
 
+/// As [`assert_code`], where the output may be any bytes.
+#[track_caller]
+fn assert_code_of(output: &Output, code: i32) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+}
+
+/// A limit of three sessions counts those that run, never those that ended.
+#[test]
+fn a_limit_on_sessions_allows_any_number_one_after_the_other() {
+    let fleet = Fleet::with("limits: {resume_window: 2s, hup_grace: 1s, reload: 200ms, sessions: 3}\n");
+    for n in 0..10 {
+        let output = fleet.run(&["echo", "done"]);
+        assert_code(&output, 0);
+        assert_eq!(text(&output.stdout), "done\n", "run {n}");
+    }
+}
+
 /// Exit codes are the command's own, a signal is 128 + n with a note, and `--status` tells a remote 255 from our own.
 #[test]
 fn b008_exit_codes_are_the_commands_own() {
@@ -77,6 +95,27 @@ fn b031_arguments_are_a_list_never_a_line() {
     let output = fleet.run(&["printf", "%s|", "a b", "c'd", "$HOME", "", "*", "x\ny"]);
     assert_code(&output, 0);
     assert_eq!(text(&output.stdout), "a b|c'd|$HOME||*|x\ny|");
+    use std::os::unix::ffi::OsStrExt as _;
+    let bytes = std::ffi::OsStr::from_bytes(b"\xff\xfe a");
+    let raw = fleet
+        .client()
+        .args(["local", "--", "printf", "%s|"])
+        .arg(bytes)
+        .bounded();
+    assert_code_of(&raw, 0);
+    assert_eq!(raw.stdout, b"\xff\xfe a|");
+    // Strange values of the environment are passed on or dropped, never executed.
+    for value in [&b"a b=c; touch $HOME/x"[..], b"$(exit 9)`exit 9`", b"\xff\xfe"] {
+        let value = std::ffi::OsStr::from_bytes(value);
+        let strange = fleet
+            .client()
+            .env("LANG", value)
+            .env("TERM", value)
+            .args(["-t", "local", "--", "echo", "fine"])
+            .bounded();
+        assert_code_of(&strange, 0);
+        assert_eq!(strange.stdout, b"fine\r\n", "{value:?}");
+    }
     let line = fleet
         .client()
         .args(["-c", "printf '%s|' a  b; exit 3", "local"])

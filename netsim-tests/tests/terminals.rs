@@ -121,6 +121,7 @@ fn b003_the_terminal_is_restored_after_leaving() {
 #[test]
 fn b003_the_terminal_is_restored_after_signals() {
     let fleet = Fleet::serving();
+    let before = Terminal::start(std::process::Command::new("true"), 80, 24).settings();
     for signal in [Signal::SIGTERM, Signal::SIGHUP] {
         let mut terminal = shell(&fleet, 80, 24);
         let raw = terminal.settings();
@@ -128,10 +129,36 @@ fn b003_the_terminal_is_restored_after_signals() {
         let client = terminal.process.0.id() as i32;
         kill(Pid::from_raw(client), signal).unwrap();
         terminal.wait();
+        let after = terminal.settings();
         assert_ne!(
-            terminal.settings().local_flags,
-            raw.local_flags,
-            "{signal} left the terminal raw"
+            raw.local_flags, before.local_flags,
+            "the terminal is raw during the session"
         );
+        assert_eq!(after.local_flags, before.local_flags, "{signal}");
+        assert_eq!(after.input_flags, before.input_flags, "{signal}");
+        assert_eq!(after.output_flags, before.output_flags, "{signal}");
+    }
+}
+
+/// A relay or an agent that dies under a full-screen program leaves neither its settings nor its modes behind.
+#[test]
+fn b003_the_terminal_is_restored_after_a_loss() {
+    let before = Terminal::start(std::process::Command::new("true"), 80, 24).settings();
+    for lost in ["relay", "agent"] {
+        let mut fleet = Fleet::serving();
+        let mut terminal = shell(&fleet, 80, 24);
+        terminal.type_in("printf '\\033[?1049h\\033[?2004h'; echo full-$((1)); sleep 600\n");
+        assert!(terminal.wait_for("full-1").contains("\u{1b}[?1049h"));
+        match lost {
+            "relay" => fleet.relay.take().unwrap().kill(),
+            _ => fleet.agent.take().unwrap().kill(),
+        }
+        assert_eq!(terminal.wait().code(), Some(255), "{lost}");
+        for off in ["\u{1b}[?1049l", "\u{1b}[?2004l"] {
+            terminal.wait_for(off);
+        }
+        let after = terminal.settings();
+        assert_eq!(after.local_flags, before.local_flags, "{lost}");
+        assert_eq!(after.input_flags, before.input_flags, "{lost}");
     }
 }
