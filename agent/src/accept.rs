@@ -173,7 +173,7 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         .map_err(|e| tls(&e))?;
     let (read, write) = tokio::io::split(stream);
     let (mut reader, mut writer) = (FrameReader::new(read), FrameWriter::new(write));
-    let wish = match reader.expect().await {
+    let wish = match reader.demand().await {
         Ok(ToNode::Open(open)) => check(open, own),
         Ok(ToNode::Resume(_)) => {
             let closed = closed(Code::SessionUnknown, "this node can't resume sessions yet");

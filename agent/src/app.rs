@@ -13,18 +13,22 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use jiff::Timestamp;
+use noderelay_bundle::fleet::RelayEntry;
 use noderelay_link::{Dialer, agent_transport};
+use noderelay_pki::Expect;
 use noderelay_pki::files::{Checked, Watched, private_directory};
 use noderelay_pki::identity::Role;
 use noderelay_pki::tls::{Credentials, Party};
 use noderelay_proto::id::InstanceId;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accept::Own;
 use crate::config::Config;
+use crate::denials::Denials;
 use crate::published::{InForce, Published};
 use crate::session::Node;
 use crate::sessions::{Sessions, random};
@@ -73,6 +77,7 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
         party: party.clone(),
         stop: CancellationToken::new(),
         streams: TaskTracker::new(),
+        denials: Denials::new(own.clone()),
         config,
         own,
     });
@@ -86,7 +91,7 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
     let mut changes = published.watch();
     let mut tick = tokio::time::interval(reload);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    uplinks.follow(changes.borrow_and_update().as_deref());
+    uplinks.follow(&changes.borrow_and_update().clone());
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
@@ -94,10 +99,11 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
                 let now = Timestamp::now();
                 published.refresh(now).await;
                 note_credentials(&mut credentials, now);
+                node.denials.report(Instant::now());
             }
             Ok(()) = changes.changed() => {
                 let in_force = changes.borrow_and_update().clone();
-                uplinks.follow(in_force.as_deref());
+                uplinks.follow(&in_force);
             }
         }
     }
@@ -106,6 +112,7 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
     node.streams.close();
     let _ = tokio::time::timeout(FAREWELL, node.streams.wait()).await;
     uplinks.stop().await;
+    node.denials.report_all(Instant::now());
     Ok(())
 }
 
@@ -131,52 +138,60 @@ fn note_credentials(credentials: &mut Watched<Credentials>, now: Timestamp) {
     }
 }
 
-/// The uplinks that run, by the addresses of their relay.
+/// An address, and the relay that must be behind it.
+type Door = (String, Expect);
+
+/// The uplinks that run, by the addresses of their relays.
 struct Uplinks {
     node: Arc<Node>,
     instance: InstanceId,
     said: mpsc::Sender<Said>,
-    running: HashMap<Vec<String>, CancellationToken>,
+    running: HashMap<Vec<Door>, CancellationToken>,
     tasks: JoinSet<()>,
 }
 
 impl Uplinks {
     /// Starts what is new in the fleet file and stops what is gone.
-    fn follow(&mut self, in_force: Option<&InForce>) {
+    fn follow(&mut self, in_force: &InForce) {
         let wanted = self.wanted(in_force);
         if wanted.is_empty() {
             tracing::warn!(cluster = %self.node.own.cluster, "the fleet file names no relay for our cluster");
         }
-        self.running.retain(|addresses, stop| {
-            let keep = wanted.contains(addresses);
+        self.running.retain(|doors, stop| {
+            let keep = wanted.contains(doors);
             if !keep {
                 stop.cancel();
             }
             keep
         });
-        for addresses in wanted {
-            if !self.running.contains_key(&addresses) {
+        for doors in wanted {
+            if !self.running.contains_key(&doors) {
                 let stop = CancellationToken::new();
                 let dialer = Dialer::new(self.node.party.clone(), agent_transport());
                 let (node, said) = (Arc::clone(&self.node), self.said.clone());
-                let task = uplink::keep(node, dialer, addresses.clone(), self.instance, said, stop.clone());
+                let task = uplink::keep(node, dialer, doors.clone(), self.instance, said, stop.clone());
                 self.tasks.spawn(task);
-                self.running.insert(addresses, stop);
+                self.running.insert(doors, stop);
             }
         }
     }
 
     /// The addresses of each uplink. Every relay belongs to one uplink, so that two uplinks never share a relay and all
     /// relays are tried; which one comes first differs from node to node.
-    fn wanted(&self, in_force: Option<&InForce>) -> Vec<Vec<String>> {
-        let config = &self.node.config;
-        let mut relays: Vec<Vec<String>> = if config.relays.is_empty() {
-            let relays = in_force
-                .map(|f| f.publication.fleet().relays(&self.node.own.cluster))
-                .unwrap_or_default();
-            relays.iter().map(|relay| relay.addresses.clone()).collect()
+    fn wanted(&self, in_force: &InForce) -> Vec<Vec<Door>> {
+        let (config, cluster) = (&self.node.config, &self.node.own.cluster);
+        let mut relays: Vec<Vec<Door>> = if config.relays.is_empty() {
+            let fleet = in_force.publication.fleet();
+            let doors = |relay: &RelayEntry| {
+                let expect = fleet.expected(cluster, relay);
+                relay.addresses.iter().map(|a| (a.clone(), expect.clone())).collect()
+            };
+            fleet.relays(cluster).iter().map(doors).collect()
         } else {
-            config.relays.iter().map(|address| vec![address.clone()]).collect()
+            let any = Expect::Relay {
+                cluster: Some(cluster.clone()),
+            };
+            config.relays.iter().map(|a| vec![(a.clone(), any.clone())]).collect()
         };
         if !relays.is_empty() {
             let spread: usize = self.node.own.node.as_str().bytes().map(usize::from).sum();
@@ -184,9 +199,9 @@ impl Uplinks {
             relays.rotate_left(first);
         }
         let mut uplinks = vec![Vec::new(); config.limits.relays.min(relays.len())];
-        for (relay, uplink) in relays.into_iter().zip((0..uplinks.len()).cycle()) {
-            if let Some(addresses) = uplinks.get_mut(uplink) {
-                addresses.extend(relay);
+        for (doors, uplink) in relays.into_iter().zip((0..uplinks.len()).cycle()) {
+            if let Some(all) = uplinks.get_mut(uplink) {
+                all.extend(doors);
             }
         }
         uplinks

@@ -67,18 +67,12 @@ impl Wish {
 /// # Errors
 /// A refusal that names the missing part.
 pub fn authorize(
-    in_force: Option<&InForce>,
+    in_force: &InForce,
     own: &Own,
     peer: &VerifiedPeer,
     wish: &Wish,
     now: Timestamp,
 ) -> Result<Permit, Refusal> {
-    let Some(in_force) = in_force else {
-        return Err(Refusal::node(
-            Code::BundleMissing,
-            "no verified publication has reached this node yet",
-        ));
-    };
     let version = in_force.publication.policy_version();
     let versioned = |refusal| Refusal {
         policy_version: version,

@@ -1,12 +1,13 @@
 //! The command line of `noderelay-agent`.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand, ValueEnum};
+use noderelay_pki::text::LogLines;
 use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
@@ -122,13 +123,11 @@ pub fn init_logs(format: LogFormat) {
         Ok(always) => filter.add_directive(always),
         Err(_) => filter,
     };
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+    // No colours: nothing in a line may act on the terminal that shows it.
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
     let set = match format {
-        LogFormat::Text => logs.try_init(),
-        LogFormat::Json => logs.json().try_init(),
+        LogFormat::Text => logs.with_writer(|| LogLines::text(std::io::stderr())).try_init(),
+        LogFormat::Json => logs.json().with_writer(|| LogLines::json(std::io::stderr())).try_init(),
     };
     // A second initialisation (in tests) keeps the first.
     let _ = set;

@@ -83,6 +83,10 @@ pub struct Limits {
     pub handshake: Period,
     /// Streams that are in that state at once; further ones wait in the relay's flow control.
     pub handshakes: usize,
+    /// A relay must have answered our registration within this time, or the next one is tried.
+    pub registration: Period,
+    /// A client that takes nothing for this long is gone: an honest one always reads on.
+    pub stalled: Period,
     /// Sessions at once on this node.
     pub sessions: usize,
     /// How long a session whose client vanished may wait before it is ended. Short, since coming back to a session is
@@ -94,9 +98,10 @@ pub struct Limits {
     pub reload: Period,
     /// Relays that the agent keeps a link to at once.
     pub relays: usize,
-    /// First wait before a lost relay is dialled again; doubles, with jitter, up to `redial_max`.
+    /// Longest wait before a lost relay is dialled again the first time; doubles up to `redial_max`. The wait itself is random
+    /// below that, so that agents that lost a relay together come back apart.
     pub redial_min: Period,
-    /// Longest wait before a lost relay is dialled again.
+    /// Longest wait before a lost relay is dialled again, however often that failed.
     pub redial_max: Period,
 }
 
@@ -106,6 +111,8 @@ impl Default for Limits {
         Self {
             handshake: secs(10),
             handshakes: 64,
+            registration: secs(10),
+            stalled: secs(60),
             sessions: 256,
             resume_window: secs(10),
             hup_grace: secs(5),
@@ -127,6 +134,8 @@ impl Limits {
         ];
         let periods = [
             ("handshake", self.handshake),
+            ("registration", self.registration),
+            ("stalled", self.stalled),
             ("hup_grace", self.hup_grace),
             ("reload", self.reload),
             ("redial_min", self.redial_min),

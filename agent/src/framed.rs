@@ -63,8 +63,8 @@ impl<R: AsyncRead + Unpin, T: Message> FrameReader<R, T> {
         }
     }
 
-    /// The next message, which must come.
-    pub async fn expect(&mut self) -> Result<T, FramedError> {
+    /// The next message; that the stream ends before it is an error.
+    pub async fn demand(&mut self) -> Result<T, FramedError> {
         self.next().await?.ok_or(FramedError::Ended)
     }
 

@@ -49,7 +49,7 @@ pub enum PublishedError {
 pub struct Published {
     directory: PathBuf,
     store: Store,
-    current: watch::Sender<Option<Arc<InForce>>>,
+    current: watch::Sender<Arc<InForce>>,
     trust: Live<TrustAnchors>,
     fault: Option<String>,
 }
@@ -81,7 +81,7 @@ impl Published {
             tracing::warn!(%fault, "the publication can't be used; the last good one is in force");
         }
         let trust = Live::new(trust);
-        let current = watch::channel(Some(Arc::new(InForce { publication, policy }))).0;
+        let current = watch::channel(Arc::new(InForce { publication, policy })).0;
         Ok(Self {
             directory: directory.into(),
             store,
@@ -92,7 +92,7 @@ impl Published {
     }
 
     /// Receives what is in force, now and after each change.
-    pub fn watch(&self) -> watch::Receiver<Option<Arc<InForce>>> {
+    pub fn watch(&self) -> watch::Receiver<Arc<InForce>> {
         self.current.subscribe()
     }
 
@@ -109,8 +109,7 @@ impl Published {
                 self.fault = None;
                 tracing::info!(version = publication.policy_version(), "a new publication is in force");
                 self.trust.set(trust);
-                self.current
-                    .send_replace(Some(Arc::new(InForce { publication, policy })));
+                self.current.send_replace(Arc::new(InForce { publication, policy }));
             }
             Err(error) => {
                 let fault = Some(error.to_string());

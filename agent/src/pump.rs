@@ -23,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 use crate::framed::{FrameReader, FrameWriter, FramedError};
 use crate::refusal::shown;
 
-/// A client that takes nothing for this long is gone.
-const STALLED: Duration = Duration::from_secs(60);
+/// What an agent that stops gives a leg for its last words: whoever does not read must not cost the log its last line.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// How a leg ended, as the agent saw it.
 #[derive(Debug)]
@@ -43,7 +43,8 @@ pub struct Leg {
     pub bytes_out: u64,
 }
 
-/// Runs the leg. `orders` go to the holder; `stop` ends the leg, but not the session, with the agent.
+/// Runs the leg. `orders` go to the holder; a client that takes nothing for `stalled` is gone; `stop` ends the leg, but not
+/// the session, with the agent.
 pub async fn pump(
     client: (
         FrameReader<impl AsyncRead + Unpin, ToNode>,
@@ -54,6 +55,7 @@ pub async fn pump(
         FrameWriter<impl AsyncWrite + Unpin>,
     ),
     orders: mpsc::Receiver<ToHolder>,
+    stalled: Duration,
     stop: &CancellationToken,
 ) -> Leg {
     let (from_client, mut to_client) = client;
@@ -68,23 +70,44 @@ pub async fn pump(
     };
     let mut bytes_in = 0;
     let mut lost = None;
+    let cut_off;
     {
         let up = up(from_client, to_holder, orders, &mut bytes_in);
-        let down = down(from_holder, &mut to_client, &mut leg, stop);
+        let down = down(from_holder, &mut to_client, &mut leg, stalled, stop);
         tokio::pin!(up, down);
-        tokio::select! {
+        let bounded = async {
+            tokio::select! {
+                biased;
+                () = &mut down => {}
+                // The client went first; its end is with the holder by now, whose window runs. Wait for its word.
+                error = &mut up => { lost = Some(error); down.await; }
+            }
+        };
+        cut_off = tokio::select! {
             biased;
-            () = &mut down => {}
-            // The client went first; its end is with the holder by now, whose window runs. Wait for its word.
-            error = &mut up => { lost = Some(error); down.await; }
-        }
+            () = bounded => false,
+            () = too_late(stop) => true,
+        };
+    }
+    if cut_off {
+        leg.code = Code::SessionAgentStopping;
+        leg.client_lost
+            .get_or_insert("the client took nothing while the agent stopped".to_owned());
     }
     leg.bytes_in = bytes_in;
     leg.client_lost = leg.client_lost.or(lost);
     if leg.client_lost.is_none() {
-        let _ = tokio::time::timeout(STALLED, to_client.finish()).await;
+        tokio::select! {
+            _ = tokio::time::timeout(stalled, to_client.finish()) => {}
+            () = too_late(stop) => {}
+        }
     }
     leg
+}
+
+async fn too_late(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(LAST_WORDS).await;
 }
 
 /// Client to holder; ends with what was lost.
@@ -178,17 +201,18 @@ async fn down(
     mut holder: FrameReader<impl AsyncRead + Unpin, FromHolder>,
     client: &mut FrameWriter<impl AsyncWrite + Unpin>,
     leg: &mut Leg,
+    stalled: Duration,
     stop: &CancellationToken,
 ) {
     // What was queued before (OPENED) goes out now: a command that waits for input says nothing by itself.
-    tell(client, leg).await;
+    tell(client, leg, stalled).await;
     loop {
         let read = tokio::select! {
             biased;
             () = stop.cancelled() => {
                 leg.code = Code::SessionAgentStopping;
                 client.queue(&closed(leg.code, "the agent stops"));
-                return tell(client, leg).await;
+                return tell(client, leg, stalled).await;
             }
             read = holder.fill() => read,
         };
@@ -217,7 +241,7 @@ async fn down(
                 }
             }
         }
-        tell(client, leg).await;
+        tell(client, leg, stalled).await;
     }
     if leg.exit.is_none() && leg.code == Code::Ok {
         // The client must not wait: the holder is gone and said nothing.
@@ -226,20 +250,20 @@ async fn down(
             leg.code,
             "the process that held the session ended without a word",
         ));
-        tell(client, leg).await;
+        tell(client, leg, stalled).await;
     }
 }
 
-/// Writes what is queued for the client. One that takes nothing for [`STALLED`] is gone: an honest one always reads on,
+/// Writes what is queued for the client. One that takes nothing for `stalled` is gone: an honest one always reads on,
 /// since it is never sent more than its window.
-async fn tell(client: &mut FrameWriter<impl AsyncWrite + Unpin>, leg: &mut Leg) {
+async fn tell(client: &mut FrameWriter<impl AsyncWrite + Unpin>, leg: &mut Leg, stalled: Duration) {
     if leg.client_lost.is_some() {
         return;
     }
-    match tokio::time::timeout(STALLED, client.flush()).await {
+    match tokio::time::timeout(stalled, client.flush()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => leg.client_lost = Some(error.to_string()),
-        Err(_) => leg.client_lost = Some(format!("the client took nothing for {STALLED:?}")),
+        Err(_) => leg.client_lost = Some(format!("the client took nothing for {stalled:?}")),
     }
 }
 

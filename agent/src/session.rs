@@ -13,6 +13,7 @@ use noderelay_proto::control::{Kind, Missing, Open, Opened, Terminate};
 use noderelay_proto::message::{ToClient, ToHolder};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,6 +21,7 @@ use crate::accept::{self, Accepted, Client, ForUs, Own};
 use crate::account;
 use crate::authorize::{self, Wish};
 use crate::config::Config;
+use crate::denials::Denials;
 use crate::events;
 use crate::published::InForce;
 use crate::pump::{self, Leg};
@@ -37,7 +39,9 @@ pub struct Node {
     /// Its credentials and trust.
     pub party: Party,
     /// What is in force.
-    pub published: watch::Receiver<Option<Arc<InForce>>>,
+    pub published: watch::Receiver<Arc<InForce>>,
+    /// What is written of refusals.
+    pub denials: Denials,
     /// The live sessions.
     pub sessions: Sessions,
     /// How holders are started.
@@ -59,8 +63,11 @@ pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, stream: ForUs
     drop(slot);
     match accepted {
         Ok(Ok(accepted)) => session(node, accepted).await,
-        Ok(Err(error)) => tracing::info!(%error, code = %error.code(), "a stream got no session"),
-        Err(_) => tracing::info!(code = %Code::ProtocolTimeout, "a stream got no session: no OPEN within {within:?}"),
+        Ok(Err(error)) => node.denials.stranger(error.code(), &error, Instant::now()),
+        Err(_) => {
+            let seen = format!("no OPEN within {within:?}");
+            node.denials.stranger(Code::ProtocolTimeout, &seen, Instant::now());
+        }
     }
 }
 
@@ -82,7 +89,8 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
     } = match begin(node, &client, &open, &resume_key).await {
         Ok(ready) => ready,
         Err(refusal) => {
-            events::emit(Event::Denied(denied(node, &client.peer, &open, &refusal)));
+            let denied = denied(node, &client.peer, &open, &refusal);
+            node.denials.person(denied, Instant::now());
             let say = async {
                 writer.send(&ToClient::from(refusal.message())).await?;
                 writer.finish().await
@@ -93,7 +101,14 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
     };
     writer.queue(&ToClient::from(opened));
     let (give, orders) = mpsc::channel(4);
-    let leg = pump::pump((reader, writer), (holder.reader, holder.writer), orders, &node.stop);
+    let stalled = node.config.limits.stalled.duration();
+    let leg = pump::pump(
+        (reader, writer),
+        (holder.reader, holder.writer),
+        orders,
+        stalled,
+        &node.stop,
+    );
     tokio::pin!(leg);
     let leg = loop {
         tokio::select! {
@@ -138,7 +153,7 @@ async fn begin(node: &Node, client: &Client, open: &Open, resume_key: &[u8]) -> 
     // What comes in force after this line is a change to the session, however long its start takes.
     let mut published = node.published.clone();
     let in_force = published.borrow_and_update().clone();
-    let permit = authorize::authorize(in_force.as_deref(), &node.own, peer, &wish, now)?;
+    let permit = authorize::authorize(&in_force, &node.own, peer, &wish, now)?;
     let standing = Standing { published, wish };
     let live = match entry {
         Entry::New(live) => live,
@@ -161,7 +176,7 @@ async fn begin(node: &Node, client: &Client, open: &Open, resume_key: &[u8]) -> 
     let recording = on_disk(move || recorder::open(&directory, &header))
         .await
         .map_err(versioned)?;
-    let demo = in_force.is_some_and(|f| f.publication.demo());
+    let demo = in_force.publication.demo();
     let facts = Facts {
         started: &started,
         open,
@@ -228,7 +243,7 @@ async fn again(node: &Node, live: Arc<Live>, open: &Open, standing: Standing) ->
 
 /// What an open session stands on: it is asked again whenever what is in force changes.
 struct Standing {
-    published: watch::Receiver<Option<Arc<InForce>>>,
+    published: watch::Receiver<Arc<InForce>>,
     wish: Wish,
 }
 
@@ -243,13 +258,7 @@ impl Standing {
             if let Err(refused) = client.verify_again(&node.party) {
                 return terminate(Code::SessionRevoked, &refused.to_string());
             }
-            match authorize::authorize(
-                in_force.as_deref(),
-                &node.own,
-                &client.peer,
-                &self.wish,
-                Timestamp::now(),
-            ) {
+            match authorize::authorize(&in_force, &node.own, &client.peer, &self.wish, Timestamp::now()) {
                 Ok(permit) if permit.obligations().profile.as_str() != begun.opened.profile => {
                     return terminate(Code::SessionPolicy, "the policy permits another profile only");
                 }

@@ -230,7 +230,7 @@ impl Holder {
     }
 
     async fn first(&mut self) -> Result<FromHolder, Refusal> {
-        match tokio::time::timeout(ANSWER, self.reader.expect()).await {
+        match tokio::time::timeout(ANSWER, self.reader.demand()).await {
             Ok(Ok(message)) => Ok(message),
             Ok(Err(error)) => Err(Refusal::node(
                 Code::SessionHolderLost,

@@ -218,7 +218,6 @@ impl Publisher {
     /// What a node has in force that looks at it at `now`.
     pub(crate) async fn in_force(&self, now: Timestamp) -> Arc<InForce> {
         let published = self.open(now).await.watch();
-        let in_force = published.borrow().clone();
-        in_force.unwrap()
+        published.borrow().clone()
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! dial (new socket each time) → REGISTER / REGISTERED on a control stream → accept streams … → lost
-//!   └────────────────────── wait, doubling with jitter up to a bound ────────────────────────────┘
+//!   │                                                                  └ DRAIN: leave within its spread; what runs, runs on
+//!   └────────────────────── wait (`backoff`) ──────────────────────────────────────────────────────┘
 //! ```
 //!
 //! One task for each relay; a lost link never disturbs another. Streams are admitted up to a bound and each gets a task of its
@@ -13,24 +14,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use noderelay_link::{Dialer, Link, Stream};
-use noderelay_pki::Expect;
+use noderelay_pki::{Expect, Identity};
 use noderelay_proto::code::Code;
 use noderelay_proto::control::Register;
 use noderelay_proto::id::InstanceId;
 use noderelay_proto::message::{FromAgent, Opening, ToAgent};
+use quinn::{RecvStream, SendStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::accept;
+use crate::backoff::{self, Backoff};
 use crate::framed::{FrameReader, FrameWriter, FramedError};
 use crate::session::{self, Node};
-
-/// A link that lived this long starts again with the shortest wait.
-const STEADY: Duration = Duration::from_secs(30);
-
-/// A relay that finished the handshake answers a registration at once, or is sick: the next one is tried.
-const REGISTERED_WITHIN: Duration = Duration::from_secs(10);
 
 /// What a link's task tells the wiring.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,45 +38,59 @@ pub enum Said {
     Parked(String),
 }
 
-/// Keeps one link, to whichever of `addresses` answers, until `stop`.
+/// Keeps one link, to whichever of `doors` (addresses, each with the relay that must be behind it) answers, until `stop`.
 pub async fn keep(
     node: Arc<Node>,
     dialer: Dialer,
-    addresses: Vec<String>,
+    mut doors: Vec<(String, Expect)>,
     instance: InstanceId,
     said: mpsc::Sender<Said>,
     stop: CancellationToken,
 ) {
     let limits = &node.config.limits;
-    let (least, most) = (limits.redial_min.duration(), limits.redial_max.duration());
+    let mut backoff = Backoff::new(limits.redial_min.duration(), limits.redial_max.duration());
     let slots = Arc::new(Semaphore::new(limits.handshakes));
-    let mut wait = least;
     loop {
         let since = Instant::now();
-        let expect = Expect::Relay {
-            cluster: Some(node.own.cluster.clone()),
-        };
+        let mut code = None;
         let ended = tokio::select! {
             () = stop.cancelled() => return,
-            linked = dialer.dial(&addresses, expect) => match linked {
-                Ok(link) => tokio::select! {
-                    () = stop.cancelled() => {
-                        link.close(Code::SessionAgentStopping).await;
-                        return;
+            linked = dialer.dial_each(&doors) => match linked {
+                Ok(link) => {
+                    let peer = link.peer.identity().clone();
+                    let uplink = Uplink {
+                        node: Arc::clone(&node),
+                        relay: link.peer.identity().role.name().to_owned(),
+                        link,
+                        said: said.clone(),
+                        slots: Arc::clone(&slots),
+                        stop: stop.clone(),
+                    };
+                    match uplink.serve(instance).await {
+                        Ended::Stopped => return,
+                        // The wait was the spread; the next relay is dialled at once.
+                        Ended::Left(_) => {
+                            last(&mut doors, &peer);
+                            continue;
+                        }
+                        ended => {
+                            last(&mut doors, &peer);
+                            ended.to_string()
+                        }
                     }
-                    ended = serve(&node, &link, instance, &said, &slots) => ended.to_string(),
-                },
-                Err(error) => error.to_string(),
+                }
+                Err(error) => {
+                    code = Some(error.code());
+                    error.to_string()
+                }
             },
         };
-        if since.elapsed() >= STEADY {
-            wait = least;
-        }
-        let pause = jittered(wait);
-        tracing::warn!(%ended, ?pause, "no link to this relay; dialling again");
+        let pause = backoff.pause(since.elapsed(), backoff::random());
+        let code = code.map(tracing::field::display);
+        tracing::warn!(%ended, code, ?pause, "no link to this relay; dialling again");
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => wait = (wait * 2).min(most),
+            () = tokio::time::sleep(pause) => {}
         }
     }
 }
@@ -87,63 +98,139 @@ pub async fn keep(
 /// Why a link ended.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
+    #[error("the agent stops")]
+    Stopped,
+    #[error("the relay drains")]
+    Left(Duration),
     #[error("the relay did not take the registration: {0}")]
     Registration(FramedError),
-    #[error("the relay did not answer the registration within {REGISTERED_WITHIN:?}")]
-    Silent,
+    #[error("the relay did not answer the registration within {0:?}")]
+    Silent(Duration),
     #[error("the link was lost: {0}")]
     Lost(#[from] quinn::ConnectionError),
     #[error("the control stream ended: {0}")]
     Control(FramedError),
 }
 
-async fn serve(
-    node: &Arc<Node>,
-    link: &Link,
-    instance: InstanceId,
-    said: &mpsc::Sender<Said>,
-    slots: &Arc<Semaphore>,
-) -> Ended {
-    let relay = link.peer.identity().role.name().to_owned();
-    let control = async {
-        let (send, recv) = link.connection.open_bi().await.map_err(std::io::Error::from)?;
-        let (mut reader, mut writer) = (FrameReader::<_, ToAgent>::new(recv), FrameWriter::new(send));
-        let sessions = u32::try_from(node.sessions.count()).unwrap_or(u32::MAX);
+/// One link with all that its streams need.
+struct Uplink {
+    node: Arc<Node>,
+    relay: String,
+    link: Link,
+    said: mpsc::Sender<Said>,
+    slots: Arc<Semaphore>,
+    stop: CancellationToken,
+}
+
+type Reader = FrameReader<RecvStream, ToAgent>;
+type Writer = FrameWriter<SendStream>;
+
+impl Uplink {
+    async fn serve(self, instance: InstanceId) -> Ended {
+        let ended = self.work(instance).await;
+        match ended {
+            Ended::Stopped => self.link.close(Code::SessionAgentStopping).await,
+            // Nothing new comes over it; the relay closes it when its time is over or the last stream has ended.
+            Ended::Left(_) => {
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = self.stop.cancelled() => self.link.close(Code::SessionAgentStopping).await,
+                        _ = self.link.connection.closed() => {}
+                    }
+                });
+            }
+            _ => {}
+        }
+        ended
+    }
+
+    async fn work(&self, instance: InstanceId) -> Ended {
+        let within = self.node.config.limits.registration.duration();
+        let registered = tokio::select! {
+            () = self.stop.cancelled() => return Ended::Stopped,
+            registered = tokio::time::timeout(within, self.register(instance)) => registered,
+        };
+        let (first, mut reader, mut writer) = match registered {
+            Ok(Ok(registered)) => registered,
+            Ok(Err(error)) => return Ended::Registration(error),
+            // A relay that finished the handshake answers a registration at once, or is sick: the next one is tried.
+            Err(_) => return Ended::Silent(within),
+        };
+        report(&first, &self.relay, &self.said);
+        let ended = self.attend(&mut reader, &mut writer).await;
+        if let Ended::Left(_) = ended {
+            let _ = writer.finish().await;
+        }
+        ended
+    }
+
+    async fn register(&self, instance: InstanceId) -> Result<(ToAgent, Reader, Writer), FramedError> {
+        let (send, recv) = self.link.connection.open_bi().await.map_err(std::io::Error::from)?;
+        let (mut reader, mut writer) = (FrameReader::new(recv), FrameWriter::new(send));
+        let sessions = u32::try_from(self.node.sessions.count()).unwrap_or(u32::MAX);
         let register = Register {
             sessions,
             ..Register::new(instance, crate::cli::software())
         };
         writer.send(&Opening::from(register)).await?;
-        Ok::<_, FramedError>((reader.expect().await?, reader, writer))
-    };
-    let (first, mut reader, mut writer) = match tokio::time::timeout(REGISTERED_WITHIN, control).await {
-        Ok(Ok(registered)) => registered,
-        Ok(Err(error)) => return Ended::Registration(error),
-        Err(_) => return Ended::Silent,
-    };
-    report(first, &relay, said);
-    loop {
-        tokio::select! {
-            message = reader.expect() => match message {
-                // The relay asks whether we live: the answer is what keeps a copy of our key from taking our place.
-                Ok(ToAgent::Ping(number)) => if let Err(error) = writer.send(&FromAgent::Pong(number)).await {
-                    return Ended::Control(error);
-                },
-                Ok(message) => report(message, &relay, said),
-                Err(error) => return Ended::Control(error),
-            },
-            opened = link.connection.accept_bi() => match opened {
-                Ok((send, recv)) => {
-                    let stream = Stream::new(send, recv);
-                    match Arc::clone(slots).try_acquire_owned() {
-                        Ok(slot) => { node.streams.spawn(self::stream(Arc::clone(node), stream, slot)); }
-                        // Left alone it would hold room in the window that all streams of the link share.
-                        Err(_) => stream.reset(Code::AgentNotReady),
+        Ok((reader.demand().await?, reader, writer))
+    }
+
+    /// Until the link is lost, or left.
+    async fn attend(&self, reader: &mut Reader, writer: &mut Writer) -> Ended {
+        let mut leaving: Option<(Instant, Duration)> = None;
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return Ended::Stopped,
+                () = until(leaving) => return Ended::Left(leaving.map_or(Duration::ZERO, |(_, after)| after)),
+                message = reader.demand() => match message {
+                    // The relay asks whether we live: the answer is what keeps a copy of our key from taking our place.
+                    Ok(ToAgent::Ping(number)) => if let Err(error) = writer.send(&FromAgent::Pong(number)).await {
+                        return Ended::Control(error);
+                    },
+                    Ok(ToAgent::Drain(drain)) => {
+                        let spread = Duration::from_millis(drain.spread_ms.into());
+                        let after = backoff::leave_after(spread, backoff::random());
+                        tracing::info!(relay = %self.relay, ?spread, ?after, "the relay drains");
+                        leaving.get_or_insert((Instant::now() + after, after));
                     }
-                }
-                Err(error) => return error.into(),
-            },
+                    Ok(message) => report(&message, &self.relay, &self.said),
+                    Err(error) => return Ended::Control(error),
+                },
+                opened = self.link.connection.accept_bi() => match opened {
+                    Ok((send, recv)) => self.take(Stream::new(send, recv)),
+                    Err(error) => return error.into(),
+                },
+            }
         }
+    }
+
+    fn take(&self, opened: Stream) {
+        match Arc::clone(&self.slots).try_acquire_owned() {
+            Ok(slot) => {
+                self.node.streams.spawn(stream(Arc::clone(&self.node), opened, slot));
+            }
+            // Left alone it would hold room in the window that all streams of the link share.
+            Err(_) => opened.reset(Code::AgentNotReady),
+        }
+    }
+}
+
+/// Puts the addresses of a relay behind the others: whoever was just lost is not the first one to be tried again.
+fn last(doors: &mut [(String, Expect)], relay: &Identity) {
+    let (before, fits) = (doors.len(), |expect: &Expect| expect.check(relay).is_ok());
+    if doors.iter().filter(|(_, expect)| fits(expect)).count() == before {
+        // Addresses that say nothing about who is behind them.
+        doors.rotate_left(1.min(before));
+    } else {
+        doors.sort_by_key(|(_, expect)| fits(expect));
+    }
+}
+
+async fn until(leaving: Option<(Instant, Duration)>) {
+    match leaving {
+        Some((at, _)) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -154,18 +241,20 @@ async fn stream(node: Arc<Node>, stream: Stream, slot: tokio::sync::OwnedSemapho
     match routed {
         Ok(Ok(ours)) => session::serve(&node, ours, slot).await,
         Ok(Err((stream, error))) => {
-            tracing::warn!(%error, "a relay sent a stream that is not for us");
+            node.denials.stranger(error.code(), &error, Instant::now());
             stream.reset(error.code());
         }
-        Err(_) => tracing::info!("a relay opened a stream and sent no header"),
+        Err(_) => {
+            let seen = format!("a relay opened a stream and sent no header within {within:?}");
+            node.denials.stranger(Code::ProtocolTimeout, &seen, Instant::now());
+        }
     }
 }
 
-fn report(message: ToAgent, relay: &str, said: &mpsc::Sender<Said>) {
+fn report(message: &ToAgent, relay: &str, said: &mpsc::Sender<Said>) {
     let word = match message {
         ToAgent::Registered(registered) if registered.parked => Said::Parked(relay.to_owned()),
         ToAgent::Registered(_) => Said::Attached(relay.to_owned()),
-        // On DRAIN the open streams go on, and the relay closes the link itself when its time is over.
         other => return tracing::debug!(frame = %other.frame(), "from the relay"),
     };
     match &word {
@@ -176,12 +265,6 @@ fn report(message: ToAgent, relay: &str, said: &mpsc::Sender<Said>) {
     }
     // Whoever listens no more, or lags behind, holds up nothing.
     let _ = said.try_send(word);
-}
-
-/// Between three quarters and five quarters of `wait`, so that agents that lost a relay together come back apart.
-fn jittered(wait: Duration) -> Duration {
-    let random = crate::sessions::random::<1>().map_or(128, |[byte]| byte);
-    wait.mul_f64(0.75 + f64::from(random) / 512.0)
 }
 
 #[cfg(test)]

@@ -37,13 +37,13 @@ const MAX_LISTED: usize = 6;
 struct Way {
     name: Option<String>,
     addresses: Vec<String>,
+    expect: Expect,
 }
 
 /// The relays that may still be tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ways {
     left: Vec<Way>,
-    expect: Expect,
     /// A relay could not be told from the others by its address: from then on one at a time.
     single: bool,
 }
@@ -55,22 +55,20 @@ impl Ways {
             let way = |relay: &noderelay_bundle::fleet::RelayEntry| Way {
                 name: Some(relay.name.to_string()),
                 addresses: relay.addresses.clone(),
+                expect: fleet.expected(cluster, relay),
             };
             return Self {
                 left: fleet.relays(cluster).iter().map(way).collect(),
-                expect: Expect::Relay {
-                    cluster: Some(cluster.clone()),
-                },
                 single: false,
             };
         }
         let way = |address: &String| Way {
             name: None,
             addresses: vec![address.clone()],
+            expect: Expect::Relay { cluster: None },
         };
         Self {
             left: given.iter().map(way).collect(),
-            expect: Expect::Relay { cluster: None },
             single: false,
         }
     }
@@ -91,7 +89,6 @@ impl Ways {
             let label = way.name.clone().unwrap_or_else(|| way.addresses.join(", "));
             let ways = Self {
                 left: vec![way.clone()],
-                expect: self.expect.clone(),
                 single: false,
             };
             (label, ways)
@@ -99,12 +96,17 @@ impl Ways {
         self.left.iter().map(alone).collect()
     }
 
-    fn addresses(&self) -> Vec<String> {
+    /// Every address that is tried next, with whom it must lead to.
+    fn doors(&self) -> Vec<(String, Expect)> {
         let most = if self.single { 1 } else { usize::MAX };
         self.left
             .iter()
             .take(most)
-            .flat_map(|way| way.addresses.iter().cloned())
+            .flat_map(|way| {
+                way.addresses
+                    .iter()
+                    .map(|address| (address.clone(), way.expect.clone()))
+            })
             .collect()
     }
 
@@ -169,7 +171,7 @@ where
     }
     while !ways.is_empty() {
         told("an answer from a relay");
-        let link = match dialer.dial(&ways.addresses(), ways.expect.clone()).await {
+        let link = match dialer.dial_each(&ways.doors()).await {
             Ok(link) => link,
             Err(error) => {
                 let code = error.code();

@@ -3,6 +3,7 @@
 //! What it never does: change what is stored or compared. Escaping is for showing only.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -56,6 +57,67 @@ pub fn escape_bytes(bytes: &[u8], max: usize) -> String {
         }
     }
     out
+}
+
+/// A JSON text that can be printed: what [`escape`] would not show stands as JSON's own `\u` escapes, so that it means
+/// the same. Line feeds stay, as JSON has them between its values only.
+pub fn escape_json(json: &str) -> String {
+    use fmt::Write;
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || !is_invisible(c) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a String can't fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    out
+}
+
+/// The way out of a log: every line is made safe to show, whatever the texts in it are and whoever they came from.
+/// One call of `write` is one line, as log libraries write.
+#[derive(Debug)]
+pub struct LogLines<W> {
+    out: W,
+    json: bool,
+}
+
+impl<W: Write> LogLines<W> {
+    /// Lines for people.
+    pub fn text(out: W) -> Self {
+        Self { out, json: false }
+    }
+
+    /// Lines of JSON.
+    pub fn json(out: W) -> Self {
+        Self { out, json: true }
+    }
+}
+
+impl<W: Write> Write for LogLines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let (body, ended) = match line.strip_suffix(b"\n") {
+            Some(body) => (body, true),
+            None => (line, false),
+        };
+        let mut shown = if self.json {
+            escape_json(&String::from_utf8_lossy(body))
+        } else {
+            escape_bytes(body, usize::MAX)
+        };
+        if ended {
+            shown.push('\n');
+        }
+        self.out.write_all(shown.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// True for characters that must not be shown as they are: control characters, characters that turn the direction

@@ -38,12 +38,19 @@ pub enum Usage {
 }
 
 /// Who may stand in this place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Expect {
     /// Anybody of one of these roles.
     Roles(&'static [RoleKind]),
     /// Exactly this one.
     Exactly(Identity),
+    /// Exactly this relay, as the fleet file has it.
+    ThisRelay {
+        /// Its name and cluster.
+        identity: Identity,
+        /// SHA-256 of its public key, hex, when the fleet file pins it.
+        key: Option<String>,
+    },
     /// Any relay, or any relay of one cluster.
     Relay {
         /// The cluster, if it matters.
@@ -60,7 +67,11 @@ impl fmt::Display for Expect {
                 }
                 Ok(())
             }
-            Expect::Exactly(identity) => fmt::Display::fmt(identity, f),
+            Expect::Exactly(identity) | Expect::ThisRelay { identity, key: None } => fmt::Display::fmt(identity, f),
+            Expect::ThisRelay {
+                identity,
+                key: Some(key),
+            } => write!(f, "{identity} with key {key}"),
             Expect::Relay { cluster: None } => f.write_str("a relay"),
             Expect::Relay { cluster: Some(cluster) } => write!(f, "a relay of cluster {cluster}"),
         }
@@ -270,6 +281,7 @@ impl TrustAnchors {
         self.path(&leaf, end, intermediates, usage, now)?;
         leaf.check_lifetime()?;
         expect.check(&leaf.identity)?;
+        expect.check_key(&leaf)?;
         Ok(VerifiedPeer {
             leaf,
             certificate_fingerprint: key::fingerprint(end),
@@ -387,7 +399,7 @@ impl Expect {
     pub fn check(&self, identity: &Identity) -> Result<(), PeerRefused> {
         let fits = match self {
             Expect::Roles(kinds) => kinds.contains(&identity.kind()),
-            Expect::Exactly(exact) => exact == identity,
+            Expect::Exactly(exact) | Expect::ThisRelay { identity: exact, .. } => exact == identity,
             Expect::Relay { cluster } => {
                 identity.kind() == RoleKind::Relay
                     && cluster.as_ref().is_none_or(|cluster| *cluster == identity.cluster)
@@ -398,7 +410,7 @@ impl Expect {
         }
         let same_role = match self {
             Expect::Roles(_) => false,
-            Expect::Exactly(exact) => exact.kind() == identity.kind(),
+            Expect::Exactly(exact) | Expect::ThisRelay { identity: exact, .. } => exact.kind() == identity.kind(),
             Expect::Relay { .. } => identity.kind() == RoleKind::Relay,
         };
         let (expected, seen) = (
@@ -414,6 +426,17 @@ impl Expect {
                 identity: seen,
             }
         })
+    }
+
+    /// Is it the key that is pinned for this place, where one is?
+    fn check_key(&self, leaf: &Leaf) -> Result<(), PeerRefused> {
+        match self {
+            Expect::ThisRelay { key: Some(key), .. } if *key != leaf.key_fingerprint => Err(PeerRefused::WrongName {
+                expected: text::escape(&self.to_string(), 512),
+                seen: format!("one with key {}", leaf.key_fingerprint),
+            }),
+            _ => Ok(()),
+        }
     }
 }
 

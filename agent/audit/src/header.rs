@@ -67,7 +67,7 @@ impl Header {
             .iter()
             .map(|terminal| ("TERM".to_owned(), terminal.term.clone()))
             .collect();
-        let mut line = serde_json::to_vec(&Cast {
+        let line = serde_json::to_string(&Cast {
             version: 2,
             width,
             height,
@@ -81,6 +81,8 @@ impl Header {
                 held_in_memory: self.held_in_memory.clone(),
             },
         })?;
+        // Whoever prints the file, or a player that shows its title, is not deceived; a reader gets the very texts.
+        let mut line = noderelay_pki::text::escape_json(&line).into_bytes();
         line.push(b'\n');
         Ok(line)
     }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use noderelay_pki::text::escape_json;
 
 use crate::Stream;
 
@@ -42,10 +43,13 @@ pub(crate) fn letter(stream: Stream) -> char {
     }
 }
 
-/// Appends an event whose data is plain text.
+/// Appends an event whose data is plain text. Texts come from elsewhere: what a terminal would not show is escaped, in
+/// JSON's own way, so that a reader gets it as it was.
 pub(crate) fn text(out: &mut Vec<u8>, at: Duration, code: char, data: &str) {
     begin(out, at, code);
-    escape(out, data, usize::MAX);
+    let mut quoted = Vec::with_capacity(data.len());
+    escape(&mut quoted, data, usize::MAX);
+    out.extend_from_slice(escape_json(&String::from_utf8_lossy(&quoted)).as_bytes());
     out.extend_from_slice(b"\"]\n");
 }
 

@@ -13,7 +13,7 @@
 use std::io::Read;
 use std::time::Duration;
 
-use noderelay_pki::text::escape;
+use noderelay_pki::text::{escape, escape_bytes};
 
 use crate::Stream;
 use crate::header::Header;
@@ -165,7 +165,7 @@ pub fn summary(header: &Header) -> Vec<(&'static str, String)> {
     let argv: Vec<_> = session
         .argv
         .iter()
-        .map(|argument| argument.as_bytes().escape_ascii().to_string())
+        .map(|argument| escape_bytes(argument.as_bytes(), MAX_NOTE))
         .collect();
     let groups: Vec<_> = session.groups.iter().map(|group| group.as_str()).collect();
     let terminal = header.terminal.as_ref();

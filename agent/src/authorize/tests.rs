@@ -34,13 +34,7 @@ impl Case {
     }
 
     fn ask(&self, peer: &VerifiedPeer, node: &str, now: Timestamp) -> Result<Permit, Refusal> {
-        authorize(
-            Some(&self.in_force),
-            &self.fleet.own(node),
-            peer,
-            &wish("diagnostic"),
-            now,
-        )
+        authorize(&self.in_force, &self.fleet.own(node), peer, &wish("diagnostic"), now)
     }
 
     fn kim(&self, now: Timestamp) -> Result<Permit, Refusal> {
@@ -65,15 +59,6 @@ async fn what_the_policy_permits() {
     let permit = case.kim(case.signed).unwrap();
     assert_eq!((permit.version(), permit.rules()), (1, &["all".to_owned()][..]));
     assert_eq!(permit.node().as_str(), "gpu-7");
-}
-
-#[test]
-fn without_a_publication_nothing_is_asked() {
-    let fleet = Fleet::new();
-    let peer = fleet.peer(fleet.user("kim"));
-    let refusal = authorize(None, &fleet.own("gpu-7"), &peer, &wish("login"), Timestamp::now()).unwrap_err();
-    assert_eq!((refusal.code, refusal.missing), (Code::BundleMissing, Missing::Node));
-    assert_eq!(refusal.policy_version, 0);
 }
 
 #[tokio::test]
@@ -140,7 +125,7 @@ async fn a_reason_counts_when_it_was_given() {
         ..wish("diagnostic")
     };
     let own = case.fleet.own("gpu-7");
-    assert!(authorize(Some(&case.in_force), &own, &peer, &wish, case.signed).is_ok());
+    assert!(authorize(&case.in_force, &own, &peer, &wish, case.signed).is_ok());
 }
 
 // The timestamp is promised for a day: after that the policy is asked and told that newer decisions may be held back.

@@ -37,7 +37,12 @@ struct Rig {
 impl Rig {
     /// A leg of which `first` is queued for the client, as OPENED is.
     fn new(first: Option<ToClient>) -> Self {
-        let (client, client_inside) = duplex(256 * 1024);
+        Self::with(first, 256 * 1024, Duration::from_secs(20))
+    }
+
+    /// The same with a client that takes `room` bytes unread, and is gone when it is full for `stalled`.
+    fn with(first: Option<ToClient>, room: usize, stalled: Duration) -> Self {
+        let (client, client_inside) = duplex(room);
         let (holder, holder_inside) = duplex(256 * 1024);
         let (reader, mut writer) = ends::<ToNode>(client_inside);
         if let Some(first) = first {
@@ -47,7 +52,7 @@ impl Rig {
         let stop = CancellationToken::new();
         let leg = tokio::spawn({
             let stop = stop.clone();
-            async move { pump((reader, writer), ends(holder_inside), given, &stop).await }
+            async move { pump((reader, writer), ends(holder_inside), given, stalled, &stop).await }
         });
         let (from_node, client) = tokio::io::split(client);
         let (from_agent, holder) = ends(holder);
@@ -74,7 +79,7 @@ impl Rig {
 
     /// The next message for the holder, which must be TERMINATE.
     async fn terminate(&mut self) -> Terminate {
-        match soon(self.from_agent.expect()).await.unwrap() {
+        match soon(self.from_agent.demand()).await.unwrap() {
             ToHolder::Terminate(order) => order,
             other => panic!("{other:?}"),
         }
@@ -142,7 +147,7 @@ fn opened() -> Opened {
 #[tokio::test]
 async fn opened_reaches_the_client_before_the_holder_says_anything() {
     let mut rig = Rig::new(Some(opened().into()));
-    assert_eq!(soon(rig.from_node.expect()).await.unwrap(), ToClient::Opened(opened()));
+    assert_eq!(soon(rig.from_node.demand()).await.unwrap(), ToClient::Opened(opened()));
     rig.end().await;
 }
 
@@ -151,7 +156,7 @@ async fn bytes_pass_both_ways_and_are_counted() {
     let mut rig = Rig::new(None);
     rig.client_says(ToNode::Data(data(b"uptime\n"))).await;
     assert_eq!(
-        soon(rig.from_agent.expect()).await.unwrap(),
+        soon(rig.from_agent.demand()).await.unwrap(),
         ToHolder::Session(ToNode::Data(data(b"uptime\n")))
     );
     rig.holder_says(ToClient::Data(data(b"up"))).await;
@@ -250,7 +255,7 @@ async fn what_came_before_a_breach_is_passed_on() {
     bytes.extend_from_slice(&[0x3f, 0]);
     rig.client.write_all(&bytes).await.unwrap();
     assert_eq!(
-        soon(rig.from_agent.expect()).await.unwrap(),
+        soon(rig.from_agent.demand()).await.unwrap(),
         ToHolder::Session(ToNode::Data(data(b"ls\n")))
     );
     assert_eq!(
@@ -318,7 +323,7 @@ async fn a_client_that_stops_writing_still_reads() {
     rig.client_says(ToNode::Data(data(b"cat"))).await;
     rig.client.shutdown().await.unwrap();
     assert!(matches!(
-        soon(rig.from_agent.expect()).await.unwrap(),
+        soon(rig.from_agent.demand()).await.unwrap(),
         ToHolder::Session(ToNode::Data(_))
     ));
     assert!(
@@ -337,7 +342,7 @@ async fn a_client_that_stops_writing_still_reads() {
 async fn an_agent_that_stops_says_so_and_leaves_the_session_to_its_holder() {
     let mut rig = Rig::new(None);
     rig.stop.cancel();
-    let ToClient::Closed(closed) = soon(rig.from_node.expect()).await.unwrap() else {
+    let ToClient::Closed(closed) = soon(rig.from_node.demand()).await.unwrap() else {
         panic!("no CLOSED");
     };
     assert_eq!(Code::from_number(closed.code), Code::SessionAgentStopping);
@@ -345,4 +350,52 @@ async fn an_agent_that_stops_says_so_and_leaves_the_session_to_its_holder() {
     assert!(soon(rig.from_agent.next()).await.unwrap().is_none());
     let (told, leg) = rig.end().await;
     assert_eq!((told, leg.code), (Vec::new(), Code::SessionAgentStopping));
+}
+
+// The log's line must not hang on somebody who does not read: the agent has 2 s for all of its legs.
+#[tokio::test]
+async fn an_agent_that_stops_waits_for_nobody_who_does_not_read() {
+    let Rig {
+        leg,
+        from_node,
+        from_agent,
+        mut holder,
+        client,
+        orders,
+        stop,
+    } = Rig::with(None, 16, Duration::from_secs(3600));
+    holder
+        .send(&FromHolder::from(ToClient::Data(data(&[b'x'; 4096]))))
+        .await
+        .unwrap();
+    stop.cancel();
+    let leg = soon(leg).await.unwrap();
+    assert_eq!(leg.code, Code::SessionAgentStopping);
+    assert!(leg.client_lost.is_some());
+    drop((from_node, from_agent, holder, client, orders));
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_gone_and_its_session_stays_with_the_holder() {
+    let mut rig = Rig::with(None, 16, Duration::from_millis(50));
+    rig.holder_says(ToClient::Data(data(&[b'x'; 4096]))).await;
+    // The leg goes on to hear how the session ends, and says why the client is not there any more.
+    rig.holder_says(ended(Code::SessionWindow)).await;
+    let Rig {
+        leg,
+        from_agent,
+        holder,
+        from_node,
+        client,
+        orders,
+        stop: _stop,
+    } = rig;
+    drop((holder, from_agent));
+    let leg = soon(leg).await.unwrap();
+    let lost = leg.client_lost.unwrap();
+    assert_eq!(
+        (leg.code, lost.as_str()),
+        (Code::SessionWindow, "the client took nothing for 50ms")
+    );
+    drop((from_node, client, orders));
 }

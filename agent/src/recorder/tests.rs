@@ -17,7 +17,7 @@ async fn permit(fleet: &Fleet, policy: &str) -> Permit {
         reason: None,
     };
     let peer = fleet.peer(fleet.user("kim"));
-    authorize(Some(&in_force), &fleet.own("gpu-7"), &peer, &wish, now).unwrap()
+    authorize(&in_force, &fleet.own("gpu-7"), &peer, &wish, now).unwrap()
 }
 
 fn started(permit: &Permit) -> SessionStarted {

@@ -33,16 +33,20 @@ fn fleet() -> (FleetFile, ClusterName) {
     (fleet, cluster)
 }
 
+fn addresses(ways: &Ways) -> Vec<String> {
+    ways.doors().into_iter().map(|(address, _)| address).collect()
+}
+
 #[test]
 fn a_relay_that_refused_is_left_out_with_all_its_addresses() {
     let (fleet, cluster) = fleet();
     let mut ways = Ways::new(&fleet, &cluster, &[]);
     assert_eq!(
-        ways.addresses(),
+        addresses(&ways),
         ["192.0.2.1:443", "r1.example.org:443", "192.0.2.2:443"]
     );
     ways.leave_out(Some(("r1", "198.51.100.9:443")));
-    assert_eq!(ways.addresses(), ["192.0.2.2:443"]);
+    assert_eq!(addresses(&ways), ["192.0.2.2:443"]);
     ways.leave_out(Some(("r2", "192.0.2.2:443")));
     assert!(ways.is_empty());
 }
@@ -52,9 +56,9 @@ fn given_addresses_replace_the_fleet_and_names_among_them_end_too() {
     let (fleet, cluster) = fleet();
     let given = ["a.example:1".to_owned(), "192.0.2.7:2".to_owned()];
     let mut ways = Ways::new(&fleet, &cluster, &given);
-    assert_eq!(ways.addresses(), given);
+    assert_eq!(addresses(&ways), given);
     ways.leave_out(Some(("r9", "192.0.2.7:2")));
-    assert_eq!(ways.addresses(), ["a.example:1"]);
+    assert_eq!(addresses(&ways), ["a.example:1"]);
     ways.leave_out(Some(("r9", "203.0.113.5:1")));
     assert!(ways.is_empty());
 

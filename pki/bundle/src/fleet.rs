@@ -8,9 +8,10 @@ use crate::error::BundleError;
 use crate::key::{PublicKey, lower_hex};
 use crate::yaml;
 use jiff::Timestamp;
-use noderelay_pki::identity::RoleKind;
+use noderelay_pki::identity::{Identity, Role, RoleKind};
 use noderelay_pki::name::{ClusterName, RelayName, TrustDomain};
 use noderelay_pki::trust::{CaEntry, TrustAnchors};
+use noderelay_pki::verify::Expect;
 use rustls_pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -212,6 +213,17 @@ impl FleetFile {
     #[must_use]
     pub fn relays(&self, cluster: &ClusterName) -> &[RelayEntry] {
         self.cluster(cluster).map_or(&[], |c| &c.relays)
+    }
+
+    /// Whom the addresses of a relay of that cluster must lead to: nobody but the relay of that name, with its key where
+    /// one is pinned.
+    #[must_use]
+    pub fn expected(&self, cluster: &ClusterName, relay: &RelayEntry) -> Expect {
+        let role = Role::Relay(relay.name.clone());
+        Expect::ThisRelay {
+            identity: Identity::new(self.trust_domain.clone(), cluster.clone(), role),
+            key: relay.key_fingerprint.clone(),
+        }
     }
 
     /// All relays with their clusters.

@@ -78,3 +78,20 @@ proptest! {
         prop_assert_eq!(Period::parse(&period.to_string()).unwrap(), period);
     }
 }
+
+#[test]
+fn a_line_of_a_log_is_one_line_that_shows_what_it_holds() {
+    let hostile = "2026 INFO node=a\u{202e}b\n2026 INFO audit forged\x1b[2J\tend\n";
+    let mut out = Vec::new();
+    LogLines::text(&mut out).write_all(hostile.as_bytes()).unwrap();
+    let shown = String::from_utf8(out).unwrap();
+    assert_eq!(
+        shown,
+        "2026 INFO node=a\\u{202e}b\\n2026 INFO audit forged\\u{1b}[2J\\tend\n"
+    );
+
+    let json = "{\"a\":\"x\u{202e}\u{e0001}y\"}\n";
+    let mut out = Vec::new();
+    LogLines::json(&mut out).write_all(json.as_bytes()).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), "{\"a\":\"x\\u202e\\udb40\\udc01y\"}\n");
+}

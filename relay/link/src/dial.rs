@@ -120,6 +120,8 @@ impl Cause {
             Cause::Name(_) => Code::TransportNames,
             Cause::TimedOut(_) | Cause::Lost(Lost::Silent) => Code::TransportTimeout,
             Cause::Lost(Lost::Closed(code)) => *code,
+            // The address leads to another relay than the fleet file says.
+            Cause::Peer(PeerRefused::WrongName { .. }) => Code::IdentityWrongName,
             Cause::Peer(_) | Cause::Lost(Lost::Alert(_) | Lost::Handshake(_)) => Code::TransportTls,
             Cause::Lost(_) | Cause::Here(_) => Code::TransportUnreachable,
         }
@@ -196,21 +198,26 @@ impl Dialer {
 
     /// Dials the addresses (HOST:PORT) and gives the first link to whom `expect` says.
     pub async fn dial(&self, addresses: &[String], expect: Expect) -> Result<Link, DialError> {
+        let doors: Vec<_> = addresses.iter().map(|a| (a.clone(), expect.clone())).collect();
+        self.dial_each(&doors).await
+    }
+
+    /// The same with one's own expectation for each address.
+    pub async fn dial_each(&self, doors: &[(String, Expect)]) -> Result<Link, DialError> {
         self.party
             .credentials
             .get()
             .check(Timestamp::now())
             .map_err(DialError::Own)?;
-        if addresses.is_empty() {
+        if doors.is_empty() {
             return Err(DialError::NoAddress);
         }
         let mut race = Race {
             dialer: self,
-            expect,
             sockets: Sockets::default(),
             running: JoinSet::new(),
         };
-        race.run(addresses).await
+        race.run(doors).await
     }
 }
 
@@ -233,17 +240,24 @@ impl Sockets {
 
 type Resolved = (usize, String, Result<Vec<SocketAddr>, ResolveError>);
 
+/// One socket address that is to be tried, and whom it must lead to.
+struct Candidate {
+    rank: usize,
+    address: String,
+    remote: SocketAddr,
+    expect: Expect,
+}
+
 struct Race<'a> {
     dialer: &'a Dialer,
-    expect: Expect,
     sockets: Sockets,
     running: JoinSet<Result<Link, Attempt>>,
 }
 
 impl Race<'_> {
-    async fn run(&mut self, addresses: &[String]) -> Result<Link, DialError> {
+    async fn run(&mut self, doors: &[(String, Expect)]) -> Result<Link, DialError> {
         let mut names: JoinSet<Resolved> = JoinSet::new();
-        for (rank, address) in addresses.iter().take(MAX_CANDIDATES).enumerate() {
+        for (rank, (address, _)) in doors.iter().take(MAX_CANDIDATES).enumerate() {
             let (resolver, address) = (self.dialer.resolver.clone(), address.clone());
             names.spawn(async move {
                 let found = resolver.resolve(&address).await;
@@ -251,14 +265,14 @@ impl Race<'_> {
             });
         }
         let mut failed = Vec::new();
-        let mut waiting: VecDeque<(usize, String, SocketAddr)> = VecDeque::new();
-        let mut tried: Vec<SocketAddr> = Vec::new();
+        let mut waiting: VecDeque<Candidate> = VecDeque::new();
+        let mut tried: Vec<(SocketAddr, Expect)> = Vec::new();
         let mut next_start = tokio::time::Instant::now();
         loop {
             let now = tokio::time::Instant::now();
             if !waiting.is_empty() && (self.running.is_empty() || next_start <= now) {
-                if let Some((_, address, remote)) = waiting.pop_front() {
-                    self.start(address, remote, &mut failed);
+                if let Some(candidate) = waiting.pop_front() {
+                    self.start(candidate, &mut failed);
                     next_start = now + self.dialer.stagger;
                 }
                 continue;
@@ -277,14 +291,18 @@ impl Race<'_> {
                 },
                 Some(Ok((rank, address, found))) = names.join_next() => match found {
                     Ok(found) => {
+                        let Some((_, expect)) = doors.get(rank) else { continue };
                         for remote in found {
-                            if tried.len() < MAX_CANDIDATES && !tried.contains(&remote) {
-                                tried.push(remote);
-                                waiting.push_back((rank, address.clone(), remote));
+                            // One address under two relays' names is tried for each of them.
+                            let pair = (remote, expect.clone());
+                            if tried.len() < MAX_CANDIDATES && !tried.contains(&pair) {
+                                tried.push(pair);
+                                let (address, expect) = (address.clone(), expect.clone());
+                                waiting.push_back(Candidate { rank, address, remote, expect });
                             }
                         }
                         // The caller's order, as far as it is known by now.
-                        waiting.make_contiguous().sort_by_key(|(rank, ..)| *rank);
+                        waiting.make_contiguous().sort_by_key(|candidate| candidate.rank);
                     }
                     Err(error) => failed.push(Attempt { address, remote: None, cause: error.into() }),
                 },
@@ -294,7 +312,13 @@ impl Race<'_> {
         }
     }
 
-    fn start(&mut self, address: String, remote: SocketAddr, failed: &mut Vec<Attempt>) {
+    fn start(&mut self, candidate: Candidate, failed: &mut Vec<Attempt>) {
+        let Candidate {
+            address,
+            remote,
+            expect,
+            ..
+        } = candidate;
         let note = Note::default();
         let made = self
             .sockets
@@ -302,7 +326,7 @@ impl Race<'_> {
             .map_err(|error| error.to_string())
             .and_then(|endpoint| {
                 let connecting = endpoint
-                    .connect_with(self.config(&note)?, remote, SERVER_NAME)
+                    .connect_with(self.config(&expect, &note)?, remote, SERVER_NAME)
                     .map_err(|error| error.to_string())?;
                 Ok((endpoint, connecting))
             });
@@ -316,7 +340,7 @@ impl Race<'_> {
                 });
             }
         };
-        let (party, expect, limit) = (self.dialer.party.clone(), self.expect.clone(), self.dialer.attempt);
+        let (party, limit) = (self.dialer.party.clone(), self.dialer.attempt);
         self.running.spawn(async move {
             let cause = match tokio::time::timeout(limit, connecting).await {
                 Err(_) => Cause::TimedOut(limit),
@@ -338,11 +362,11 @@ impl Race<'_> {
         });
     }
 
-    fn config(&self, note: &Note) -> Result<ClientConfig, String> {
+    fn config(&self, expect: &Expect, note: &Note) -> Result<ClientConfig, String> {
         let tls = self
             .dialer
             .party
-            .client_noting(self.expect.clone(), Leg::Outer, version::OUTER, note)
+            .client_noting(expect.clone(), Leg::Outer, version::OUTER, note)
             .map_err(|error| error.to_string())?;
         let crypto = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
         let mut config = ClientConfig::new(Arc::new(crypto));

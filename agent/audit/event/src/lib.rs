@@ -12,7 +12,9 @@
 
 mod session;
 
-pub use session::{Argument, Claimed, Denied, Level, SessionEnded, SessionId, SessionKind, SessionStarted};
+pub use session::{
+    Argument, Claimed, DenialsCounted, Denied, Level, SessionEnded, SessionId, SessionKind, SessionStarted,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -49,6 +51,9 @@ pub enum Event {
     /// An authenticated principal was refused.
     #[serde(rename = "session.denied")]
     Denied(Denied),
+    /// More of the same within a minute: counted, not written one by one.
+    #[serde(rename = "session.denials_counted")]
+    DenialsCounted(DenialsCounted),
 }
 
 impl Event {
@@ -58,6 +63,7 @@ impl Event {
             Self::SessionStarted(_) => "session.started",
             Self::SessionEnded(_) => "session.ended",
             Self::Denied(_) => "session.denied",
+            Self::DenialsCounted(_) => "session.denials_counted",
         }
     }
 
@@ -91,9 +97,11 @@ pub enum EventError {
 }
 
 impl Record {
-    /// One line of JSON, ended by a line feed.
+    /// One line of JSON, ended by a line feed. What a terminal would not show as it is stands as `\\u` escapes: nobody is
+    /// deceived by a log that is simply printed, and nothing is lost.
     pub fn to_json_line(&self) -> Result<String, EventError> {
-        let mut line = serde_json::to_string(self).map_err(EventError::Encode)?;
+        let line = serde_json::to_string(self).map_err(EventError::Encode)?;
+        let mut line = noderelay_pki::text::escape_json(&line);
         line.push('\n');
         Ok(line)
     }

@@ -251,6 +251,19 @@ pub struct Denied {
     pub claimed: Claimed,
 }
 
+/// Refusals of one principal beyond those that were written one by one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DenialsCounted {
+    /// The cluster of the node.
+    pub cluster: ClusterName,
+    /// The node.
+    pub node: NodeName,
+    /// Who asked, as verified from the certificate.
+    pub principal: Identity,
+    /// How many more there were within a minute.
+    pub count: u64,
+}
+
 /// Serde for bytes as base64.
 mod base64_text {
     use base64::Engine as _;

@@ -58,6 +58,27 @@ fn golden_lines() {
 }
 
 #[test]
+fn a_printed_line_deceives_nobody_and_loses_nothing() {
+    let mut hostile = started();
+    hostile.reason = Some("\u{202e}drawrof\u{200b}\u{7f}\u{9b}2J\u{e0041}é\u{feff}".to_owned());
+    hostile.argv = vec!["a\u{2066}b\x1b[2J".into()];
+    hostile.claimed.correlation_id = Some("x\u{2028}y".to_owned());
+    let record = Event::SessionStarted(hostile).at(at());
+    let line = record.to_json_line().unwrap();
+    let seen: Vec<_> = line
+        .trim_end()
+        .chars()
+        .filter(|c| noderelay_pki::text::is_invisible(*c))
+        .collect();
+    assert!(seen.is_empty(), "{seen:?}");
+    assert!(
+        line.contains("\\u202edrawrof\\u200b\\u007f\\u009b2J\\udb40\\udc41é\\ufeff"),
+        "{line}"
+    );
+    assert_eq!(Record::from_json_line(&line).unwrap(), record);
+}
+
+#[test]
 fn every_event_comes_back_as_it_went() {
     let ended = SessionEnded {
         session: SessionId([1; 16]),
@@ -84,6 +105,12 @@ fn every_event_comes_back_as_it_went() {
         Event::SessionStarted(started()),
         Event::SessionEnded(ended),
         Event::Denied(denied),
+        Event::DenialsCounted(DenialsCounted {
+            cluster: started().cluster,
+            node: started().node,
+            principal: started().principal,
+            count: 990,
+        }),
     ] {
         let record = event.at(at());
         let line = record.to_json_line().unwrap();

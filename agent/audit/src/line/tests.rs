@@ -26,6 +26,20 @@ fn golden_lines() {
 }
 
 #[test]
+fn a_notice_holds_nothing_that_acts_on_a_terminal() {
+    let mut out = Vec::new();
+    text(
+        &mut out,
+        Duration::ZERO,
+        'm',
+        "left running: \u{202e}exe\u{200b}\u{9b}2J\u{7f}",
+    );
+    let line = String::from_utf8(out.clone()).unwrap();
+    assert!(line.contains("\\u202eexe\\u200b\\u009b2J\\u007f"), "{line}");
+    assert_eq!(data(&out).2, "left running: \u{202e}exe\u{200b}\u{9b}2J\u{7f}");
+}
+
+#[test]
 fn controls_in_bulk_become_base64() {
     let mut out = Vec::new();
     output(&mut out, Duration::ZERO, Stream::Stdout, &"\0".repeat(MAX_PIECE));

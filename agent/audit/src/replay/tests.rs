@@ -83,16 +83,26 @@ fn what_is_missing_is_said() {
 #[test]
 fn the_summary_says_who_and_what_without_controls() {
     let mut header = header(Level::Required, Some((80, 24)));
-    header.session.reason = Some("\x1b]0;x\x07".to_owned());
+    let hostile = "\x1b]0;x\x07\u{202e}cod\u{200b}";
+    header.session.reason = Some(hostile.to_owned());
+    header.session.argv.push(hostile.into());
+    header.session.account = hostile.to_owned();
+    header.terminal.as_mut().unwrap().term = hostile.to_owned();
     let rows = summary(&header);
-    assert!(rows.iter().all(|(_, value)| !value.chars().any(char::is_control)));
+    let shown = |(label, value): &(&str, String)| {
+        assert!(
+            !value.chars().any(noderelay_pki::text::is_invisible),
+            "{label}: {value:?}"
+        );
+    };
+    rows.iter().for_each(shown);
     let value = |label: &str| rows.iter().find(|(l, _)| *l == label).unwrap().1.clone();
     assert_eq!(value("node"), "gpu-1 in cluster alpha");
     assert_eq!(
         value("who"),
         "spiffe://example.org/cluster/alpha/user/alice%40example.org"
     );
-    assert_eq!(value("command"), "printf a\\xffb ");
+    assert_eq!(value("command"), r"printf a\xffb  \u{1b}]0;x\u{7}\u{202e}cod\u{200b}");
     assert_eq!(value("claimed path"), "relay");
-    assert_eq!(value("terminal"), "80x24 xterm");
+    assert!(value("terminal").starts_with("80x24 "));
 }

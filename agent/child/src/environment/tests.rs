@@ -1,3 +1,5 @@
+//! The environment is made of the account and an allow-list, whatever the agent's own is.
+
 use super::*;
 
 fn account() -> Account {

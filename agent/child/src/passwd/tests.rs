@@ -1,3 +1,5 @@
+//! Accounts are found in the node's own files, and lines that are none are left out.
+
 use super::*;
 
 const PASSWD: &str = "\

@@ -1,3 +1,5 @@
+//! Orders come back as they went, broken ones are refused, and shells are tried in the documented order.
+
 use super::*;
 
 fn account(shell: &str) -> Account {

@@ -1,3 +1,5 @@
+//! Input reaches the command in order, its end once, and an interrupt key passes what nobody reads.
+
 use super::*;
 
 /// Takes `room` bytes, then blocks.

@@ -1,3 +1,5 @@
+//! When a session ends by itself, on times that are made up: deadline, idle limit, window, and the warnings before them.
+
 use super::*;
 
 const SEC: Duration = Duration::from_secs(1);

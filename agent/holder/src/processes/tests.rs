@@ -1,3 +1,5 @@
+//! Lines of the process table are read right, whatever a process calls itself.
+
 use super::*;
 
 #[test]

@@ -304,3 +304,38 @@ async fn addresses_that_are_none() {
         .collect();
     assert_eq!(order, [true, false, true, false, true]);
 }
+
+#[tokio::test]
+async fn an_address_leads_to_the_relay_of_the_fleet_file_or_nowhere() {
+    let fleet = Fleet::new();
+    let party = fleet.party("relay/r1");
+    let key = {
+        let chain = party.credentials.get().chain().to_vec();
+        let peer = party.peer(Some(&chain), noderelay_pki::Usage::Server, &RELAY, Timestamp::now());
+        peer.unwrap().key_fingerprint().to_owned()
+    };
+    let (relay, address) = serve(&party);
+    let _serving = accept_all(&relay);
+    let door = |name: &str, key: Option<String>| {
+        let identity = format!("spiffe://fleet.example/cluster/east/relay/{name}");
+        let identity = noderelay_pki::Identity::parse(&identity).unwrap();
+        vec![(address.to_string(), Expect::ThisRelay { identity, key })]
+    };
+    for (doors, seen) in [
+        (
+            door("r2", None),
+            "reached spiffe://fleet.example/cluster/east/relay/r1 instead of",
+        ),
+        (
+            door("r1", Some("ab".repeat(32))),
+            "instead of spiffe://fleet.example/cluster/east/relay/r1 with key abab",
+        ),
+    ] {
+        let error = soon(fleet.dialer().dial_each(&doors)).await.map(drop).unwrap_err();
+        assert_eq!(error.code(), Code::IdentityWrongName, "{error}");
+        assert!(error.to_string().contains(seen), "{error}");
+    }
+    for doors in [door("r1", None), door("r1", Some(key))] {
+        drop(soon(fleet.dialer().dial_each(&doors)).await.unwrap());
+    }
+}

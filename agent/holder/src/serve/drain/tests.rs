@@ -1,3 +1,5 @@
+//! How long output is read after the command's end: time in which nobody could take it does not count, stragglers are cut off.
+
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);

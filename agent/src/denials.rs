@@ -1,0 +1,150 @@
+//! Refusals, so that nobody can fill a log with them: the first ones of each minute whole, then one line with their number.
+//!
+//! ```text
+//! an authenticated person was denied     audit event, per identity
+//! a stream never got as far as that      log line, per code
+//!    └─ beyond WHOLE in SPAN: only counted ── report, at every look and at the end ──> one line with the count
+//! ```
+//!
+//! The table cannot be filled by strangers: its keys are identities that a CA of the fleet certified, and the closed set of
+//! codes. [`Limiter`] is pure; the clock is the caller's.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use noderelay_audit_event::{DenialsCounted, Denied, Event};
+use noderelay_pki::Identity;
+use noderelay_proto::code::Code;
+use tokio::time::Instant;
+
+use crate::accept::Own;
+use crate::events;
+
+/// Refusals of one key that are written whole within [`SPAN`]: enough to understand any of them.
+const WHOLE: u64 = 10;
+
+/// The time after which the count begins anew.
+const SPAN: Duration = Duration::from_secs(60);
+
+/// Lets the first ones of each key through and counts the rest.
+#[derive(Debug)]
+struct Limiter<K> {
+    open: HashMap<K, Window>,
+    over: Vec<(K, u64)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    until: Instant,
+    seen: u64,
+}
+
+impl Window {
+    /// How many were only counted.
+    fn counted(self) -> u64 {
+        self.seen.saturating_sub(WHOLE)
+    }
+}
+
+impl<K: Clone + Eq + Hash> Limiter<K> {
+    fn new() -> Self {
+        Self {
+            open: HashMap::new(),
+            over: Vec::new(),
+        }
+    }
+
+    /// Whether this one is written whole.
+    fn admits(&mut self, key: &K, now: Instant) -> bool {
+        self.close(key, now);
+        let fresh = Window {
+            until: now + SPAN,
+            seen: 0,
+        };
+        let window = self.open.entry(key.clone()).or_insert(fresh);
+        window.seen += 1;
+        window.seen <= WHOLE
+    }
+
+    /// What was only counted, of spans that are over.
+    fn counted(&mut self, now: Instant) -> Vec<(K, u64)> {
+        let ended: Vec<K> = self.open.keys().cloned().collect();
+        ended.iter().for_each(|key| self.close(key, now));
+        std::mem::take(&mut self.over)
+    }
+
+    fn close(&mut self, key: &K, now: Instant) {
+        let Some(window) = self.open.get(key).filter(|window| window.until <= now) else {
+            return;
+        };
+        if window.counted() > 0 {
+            self.over.push((key.clone(), window.counted()));
+        }
+        self.open.remove(key);
+    }
+}
+
+/// The refusals of one agent.
+pub struct Denials {
+    own: Own,
+    persons: Mutex<Limiter<Identity>>,
+    strangers: Mutex<Limiter<Code>>,
+}
+
+impl Denials {
+    /// None yet.
+    pub fn new(own: Own) -> Self {
+        Self {
+            own,
+            persons: Mutex::new(Limiter::new()),
+            strangers: Mutex::new(Limiter::new()),
+        }
+    }
+
+    /// An authenticated person was denied.
+    pub fn person(&self, denied: Denied, now: Instant) {
+        if lock(&self.persons).admits(&denied.principal, now) {
+            events::emit(Event::Denied(denied));
+        }
+    }
+
+    /// A stream was turned away before anybody was known.
+    pub fn stranger(&self, code: Code, seen: &dyn Display, now: Instant) {
+        if lock(&self.strangers).admits(&code, now) {
+            tracing::info!(%code, %seen, "a stream got no session");
+        }
+    }
+
+    /// Writes the lines of what was only counted, as far as the time for it has come.
+    pub fn report(&self, now: Instant) {
+        let persons = lock(&self.persons).counted(now);
+        for (principal, count) in persons {
+            events::emit(Event::DenialsCounted(DenialsCounted {
+                cluster: self.own.cluster.clone(),
+                node: self.own.node.clone(),
+                principal,
+                count,
+            }));
+        }
+        let strangers = lock(&self.strangers).counted(now);
+        for (code, count) in strangers {
+            tracing::info!(%code, count, "further streams got no session");
+        }
+    }
+
+    /// Writes all that is still only counted: nothing comes any more.
+    pub fn report_all(&self, now: Instant) {
+        self.report(now + SPAN);
+    }
+}
+
+fn lock<K>(limiter: &Mutex<Limiter<K>>) -> MutexGuard<'_, Limiter<K>> {
+    // Nothing under the lock can panic half-way.
+    limiter.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
