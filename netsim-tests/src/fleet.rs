@@ -8,130 +8,20 @@
 //! dropped. Holders end by themselves: tests that care look for them.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use noderelay_client::setup::{self, Layout, Spec};
 
-/// Longest wait for anything that should take moments, on a machine that is busy with other tests.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+use crate::process::{Bounded as _, Lines, Process, eventually, program};
 
-/// One of the product's programs, built beside the tests.
-///
-/// # Panics
-/// When it was not built.
-pub fn program(name: &str) -> PathBuf {
-    let tests = std::env::current_exe().expect("the test's own file");
-    let built = tests
-        .ancestors()
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file());
-    built.unwrap_or_else(|| panic!("{name} is not built; `cargo xtask test` builds every program first"))
-}
-
-/// A process that is killed and waited for on drop.
-pub struct Process(pub Child);
-
-impl Process {
-    /// Waits for its end; panics when it lives longer than this.
-    pub fn wait_within(&mut self, bound: Duration) -> ExitStatus {
-        wait_within(&mut self.0, bound)
-    }
-
-    /// Kills it with SIGKILL and waits.
-    pub fn kill(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// Waits with a bound, so that a hang fails its test instead of holding all of them up.
-pub trait Bounded {
-    /// Waits for the end and collects what was written, within [`PATIENCE`]. A command that is not yet running has no input.
-    fn bounded(self) -> Output;
-}
-
-impl Bounded for Child {
-    fn bounded(mut self) -> Output {
-        drop(self.stdin.take());
-        let (stdout, stderr) = (collect(self.stdout.take()), collect(self.stderr.take()));
-        let status = wait_within(&mut self, PATIENCE);
-        Output {
-            status,
-            stdout: stdout.recv_timeout(PATIENCE).expect("its stdout ends"),
-            stderr: stderr.recv_timeout(PATIENCE).expect("its stderr ends"),
-        }
-    }
-}
-
-impl Bounded for &mut Command {
-    fn bounded(self) -> Output {
-        let child = self
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn();
-        child.expect("the program starts").bounded()
-    }
-}
-
-/// Waits for a child's end; kills it and panics when it lives longer than this.
-pub fn wait_within(child: &mut Child, bound: Duration) -> ExitStatus {
-    let until = std::time::SystemTime::now() + bound;
-    loop {
-        if let Some(status) = child.try_wait().expect("its status") {
-            return status;
-        }
-        if std::time::SystemTime::now() >= until {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("process {} did not end within {bound:?}", child.id());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Reads everything on a thread of its own.
-fn collect(source: Option<impl std::io::Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut all = Vec::new();
-        if let Some(mut source) = source {
-            source.read_to_end(&mut all).expect("its output can be read");
-        }
-        let _ = send.send(all);
-    });
-    receive
-}
-
-/// Fills `buffer` from a pipe; panics when nothing comes for [`PATIENCE`] or the pipe ends first.
-pub fn read_within(source: &mut (impl std::io::Read + std::os::fd::AsFd), buffer: &mut [u8]) {
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-    let mut filled = 0;
-    while filled < buffer.len() {
-        let mut wait = [PollFd::new(source.as_fd(), PollFlags::POLLIN)];
-        let patience = PollTimeout::try_from(PATIENCE).expect("a time");
-        assert_ne!(
-            poll(&mut wait, patience).expect("poll"),
-            0,
-            "nothing came within {PATIENCE:?}"
-        );
-        let n = source.read(&mut buffer[filled..]).expect("a readable pipe");
-        assert_ne!(n, 0, "the pipe ended after {filled} bytes");
-        filled += n;
-    }
-}
+/// What the agent logs when it takes a new publication.
+pub const IN_FORCE: &str = "a new publication is in force";
+/// The agent's waits, short enough for tests.
+pub const SHORT: &str = "resume_window: 2s, hup_grace: 1s, reload: 200ms";
 
 /// The fleet.
 pub struct Fleet {
@@ -147,19 +37,19 @@ pub struct Fleet {
 impl Fleet {
     /// A fleet with short waits that serves.
     pub fn serving() -> Self {
-        Self::with("limits: {resume_window: 2s, hup_grace: 1s, reload: 200ms}\n")
+        Self::with("")
     }
 
-    /// A fleet that serves, with further settings of the agent.
-    pub fn with(agent_extra: &str) -> Self {
-        let mut fleet = Self::files(agent_extra);
+    /// A fleet with short waits and these further limits of the agent (`sessions: 3`).
+    pub fn with(limits: &str) -> Self {
+        let mut fleet = Self::files(limits);
         fleet.start_relay();
         fleet.start_agent();
         fleet
     }
 
     /// The files alone; nothing runs.
-    pub fn files(agent_extra: &str) -> Self {
+    pub fn files(limits: &str) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("fleet")
             .tempdir()
@@ -168,7 +58,7 @@ impl Fleet {
             .and_then(|s| s.local_addr())
             .expect("a free port");
         let mut spec = Spec::demo(address.to_string(), "tester").expect("names");
-        spec.agent_extra = agent_extra.to_owned();
+        spec.agent_extra = format!("limits: {{{SHORT}, {limits}}}\n");
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -198,7 +88,11 @@ impl Fleet {
 
     /// Starts the agent and waits until the relay routes to it.
     pub fn start_agent(&mut self) {
-        let mut command = Command::new(program("noderelay-agent"));
+        self.start_agent_as(Command::new(program("noderelay-agent")));
+    }
+
+    /// Starts the agent by a command that becomes it, given its arguments.
+    pub fn start_agent_as(&mut self, mut command: Command) {
         command
             .arg("--config")
             .arg(self.layout.agent())
@@ -206,14 +100,21 @@ impl Fleet {
             .stdout(Stdio::piped())
             .stderr(self.log("agent"));
         let mut child = command.spawn().expect("the agent starts");
-        let stdout = child.stdout.take().expect("its stdout");
+        let mut stdout = Lines::of(child.stdout.take().expect("its stdout"));
         self.agent = Some(Process(child));
-        let line = first_line(stdout);
+        let line = stdout.line().unwrap_or_default();
         assert!(
             line.starts_with("ready"),
             "the agent said {line:?}; its log:\n{}",
             self.logs()
         );
+    }
+
+    /// Makes the client notice within seconds that nobody answers any more.
+    pub fn impatient(&self) {
+        let config = self.layout.client();
+        let text = fs::read_to_string(&config).expect("the client's configuration");
+        fs::write(&config, text + "keepalive: 1s\npatience: 5s\n").expect("the client's configuration");
     }
 
     /// The client, about to reach the node through the relay; options can be added before [`to_node`].
@@ -299,6 +200,20 @@ impl Fleet {
         run(&["policy", "publish"], Some(&self.layout.published()));
     }
 
+    /// Publishes the demo's policy with a text replaced in it, and waits until it is in force on the node.
+    pub fn repolicy(&self, from: &str, to: &str) {
+        let before = self.logs().matches(IN_FORCE).count();
+        self.republish(|policy| {
+            let file = policy.join("policies/demo.cedar");
+            let text = fs::read_to_string(&file).expect("the policy");
+            assert!(text.contains(from), "{from:?} is not in the policy");
+            fs::write(&file, text.replace(from, to)).expect("the policy");
+        });
+        eventually("the new policy is in force", || {
+            self.logs().matches(IN_FORCE).count() > before
+        });
+    }
+
     /// The recordings, in no order.
     pub fn recordings(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.layout.recordings()) else {
@@ -339,42 +254,4 @@ impl Drop for Fleet {
             eprintln!("{}", self.logs());
         }
     }
-}
-
-/// The first line of a process's output, or a panic after [`PATIENCE`].
-fn first_line(output: impl std::io::Read + Send + 'static) -> String {
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut lines = BufReader::new(output).lines();
-        let _ = send.send(lines.next().and_then(Result::ok).unwrap_or_default());
-        // The rest is read, so that the writer never blocks.
-        lines.for_each(drop);
-    });
-    receive.recv_timeout(PATIENCE).expect("a first line in time")
-}
-
-/// Waits until `check` holds, looking often; panics with `what` after [`PATIENCE`].
-pub fn eventually(what: &str, mut check: impl FnMut() -> bool) {
-    let until = std::time::SystemTime::now() + PATIENCE;
-    while !check() {
-        assert!(std::time::SystemTime::now() < until, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Ids of live processes whose environment or command line holds `mark`.
-pub fn processes_with(mark: &str) -> Vec<u32> {
-    let Ok(all) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let holds = |pid: &Path| {
-        ["cmdline", "environ"].iter().any(|file| {
-            fs::read(pid.join(file)).is_ok_and(|bytes| bytes.windows(mark.len()).any(|w| w == mark.as_bytes()))
-        })
-    };
-    all.filter_map(Result::ok)
-        .filter_map(|e| Some((e.file_name().to_str()?.parse().ok()?, e.path())))
-        .filter(|(pid, path): &(u32, PathBuf)| *pid != std::process::id() && holds(path))
-        .map(|(pid, _)| pid)
-        .collect()
 }

@@ -12,4 +12,6 @@
 )]
 
 pub mod fleet;
+pub mod process;
 pub mod terminal;
+pub mod told;

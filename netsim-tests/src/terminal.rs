@@ -9,9 +9,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 
 use nix::pty::{OpenptyResult, Winsize, openpty};
-use nix::sys::termios::{Termios, tcgetattr};
+use nix::sys::termios::{LocalFlags, Termios, tcgetattr};
+use nix::unistd::Pid;
 
-use crate::fleet::{PATIENCE, Process};
+use crate::process::{PATIENCE, Process};
 
 /// The terminal and its program.
 pub struct Terminal {
@@ -19,6 +20,7 @@ pub struct Terminal {
     pub process: Process,
     master: File,
     slave: OwnedFd,
+    before: Termios,
     shown: Arc<(Mutex<Vec<u8>>, Condvar)>,
 }
 
@@ -32,6 +34,7 @@ impl Terminal {
             ws_ypixel: 0,
         };
         let OpenptyResult { master, slave } = openpty(&size, None).expect("a pty");
+        let before = tcgetattr(&slave).expect("the settings");
         let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
         // `setsid --ctty` makes the terminal the controlling one, as a login would.
         let mut wrapped = Command::new("setsid");
@@ -72,6 +75,7 @@ impl Terminal {
             process: Process(child),
             master: master.into(),
             slave,
+            before,
             shown,
         }
     }
@@ -118,13 +122,57 @@ impl Terminal {
         rustix::termios::tcsetwinsize(&self.master, size).expect("the size can be set");
     }
 
-    /// The terminal's settings, as they are now.
-    pub fn settings(&self) -> Termios {
-        tcgetattr(self.slave.as_fd()).expect("the settings")
+    /// Whether keys reach the program one by one and unseen.
+    pub fn is_raw(&self) -> bool {
+        let flags = tcgetattr(self.slave.as_fd()).expect("the settings").local_flags;
+        !flags.intersects(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG)
+    }
+
+    /// Fails unless every setting is what it was before the program started, and no mode that the program showed is left on.
+    #[track_caller]
+    pub fn assert_as_before(&self, what: &str) {
+        let after = tcgetattr(self.slave.as_fd()).expect("the settings");
+        assert_eq!(after, self.before, "{what}: the terminal's settings");
+        let shown = self.shown();
+        assert_eq!(
+            modes_left_on(&shown),
+            Vec::<String>::new(),
+            "{what}: modes left on after\n{shown:?}"
+        );
+    }
+
+    /// The id of the program: `setsid` became it.
+    pub fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.process.0.id()).expect("a process id"))
     }
 
     /// Waits for the program's end.
+    #[track_caller]
     pub fn wait(&mut self) -> ExitStatus {
-        self.process.wait_within(PATIENCE)
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.process.wait_within(PATIENCE)));
+        ended.unwrap_or_else(|_| panic!("the program did not end; it showed:\n{}", self.shown()))
     }
+}
+
+/// The private modes that a text switched from their usual state and did not switch back, and the keyboard protocol.
+fn modes_left_on(shown: &str) -> Vec<String> {
+    let mut left = std::collections::BTreeMap::new();
+    for piece in shown.split("\u{1b}[").skip(1) {
+        let end = piece.find(|c: char| c.is_ascii_alphabetic());
+        let Some((numbers, rest)) = end.map(|at| piece.split_at(at)) else {
+            continue;
+        };
+        let last = rest.chars().next().unwrap_or_default();
+        if let (Some(numbers), 'h' | 'l') = (numbers.strip_prefix('?'), last) {
+            for number in numbers.split(';') {
+                // Wrapping and the cursor are on as a rule, everything else is off.
+                let usual = if matches!(number, "7" | "25") { 'h' } else { 'l' };
+                left.insert(number.to_owned(), last != usual);
+            }
+        }
+        if last == 'u' && numbers.starts_with(['>', '<']) {
+            left.insert("keyboard".to_owned(), numbers.starts_with('>'));
+        }
+    }
+    left.into_iter().filter(|(_, on)| *on).map(|(mode, _)| mode).collect()
 }

@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use netsim_tests::fleet::{Process, program};
+use netsim_tests::process::{Process, program};
 
 struct Block {
     background: Option<String>,

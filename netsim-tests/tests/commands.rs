@@ -3,7 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::process::{Output, Stdio};
 
-use netsim_tests::fleet::{Bounded as _, Fleet, PATIENCE, wait_within};
+use netsim_tests::fleet::Fleet;
+use netsim_tests::process::{Bounded as _, PATIENCE, wait_within};
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
@@ -30,7 +31,7 @@ fn assert_code_of(output: &Output, code: i32) {
 /// A limit of three sessions counts those that run, never those that ended.
 #[test]
 fn a_limit_on_sessions_allows_any_number_one_after_the_other() {
-    let fleet = Fleet::with("limits: {resume_window: 2s, hup_grace: 1s, reload: 200ms, sessions: 3}\n");
+    let fleet = Fleet::with("sessions: 3");
     for n in 0..10 {
         let output = fleet.run(&["echo", "done"]);
         assert_code(&output, 0);

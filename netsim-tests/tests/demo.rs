@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use netsim_tests::fleet::{Process, eventually, processes_with, program};
+use netsim_tests::process::{Process, eventually, processes_with, program};
 
 fn demo(home: &std::path::Path) -> Command {
     let mut command = Command::new(program("noderelay"));

@@ -2,7 +2,8 @@
 
 use std::process::{Child, Stdio};
 
-use netsim_tests::fleet::{Bounded as _, Fleet, eventually, processes_with, read_within};
+use netsim_tests::fleet::Fleet;
+use netsim_tests::process::{Bounded as _, eventually, processes_with, read_within};
 
 /// A command that shows `begun` and goes on.
 fn long(fleet: &Fleet, line: &str) -> Child {

@@ -11,14 +11,15 @@ use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 
-use netsim_tests::fleet::{Bounded as _, Fleet};
+use netsim_tests::fleet::Fleet;
+use netsim_tests::process::Bounded as _;
 
 /// What is done to a datagram that passes.
 type Look = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
 /// A serving fleet whose relay is reached through the forwarder alone. Its threads end with the test's process.
 fn fleet_behind(look: &Look) -> Fleet {
-    let mut fleet = Fleet::files("limits: {resume_window: 2s, hup_grace: 1s, reload: 200ms}\n");
+    let mut fleet = Fleet::files("");
     let config = fleet.layout.relay();
     let text = fs::read_to_string(&config).unwrap();
     let known: SocketAddr = text

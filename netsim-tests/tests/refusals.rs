@@ -3,7 +3,8 @@
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use netsim_tests::fleet::{Bounded as _, Fleet, eventually, program};
+use netsim_tests::fleet::Fleet;
+use netsim_tests::process::{Bounded as _, eventually, program};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -129,7 +130,7 @@ fn a_policy_that_takes_the_right_away_ends_the_session() {
         .stdin(Stdio::null());
     let mut open = open.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = [0; 6];
-    netsim_tests::fleet::read_within(open.stdout.as_mut().unwrap(), &mut first);
+    netsim_tests::process::read_within(open.stdout.as_mut().unwrap(), &mut first);
     fleet.republish(|policy| {
         let file = policy.join("policies/demo.cedar");
         let text = std::fs::read_to_string(&file).unwrap();
