@@ -6,7 +6,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
+use aws_lc_rs::encoding::{AsBigEndian as _, AsDer, EcPrivateKeyBin, PublicKeyX509Der};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -21,6 +22,9 @@ pub struct PrivateKey {
     pair: Arc<EcdsaKeyPair>,
     public: Arc<[u8]>,
 }
+
+/// What keeps secrets that are derived from a private key apart from every other use of it.
+const DERIVE: &[u8] = b"noderelay derived secret/1";
 
 /// A private key could not be made, read or written. Never says anything about the key's content.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +85,29 @@ impl PrivateKey {
     /// SHA-256 of the public key (SubjectPublicKeyInfo), lower-case hex.
     pub fn fingerprint(&self) -> String {
         fingerprint(&self.public)
+    }
+
+    /// A secret of another use that only the holder of this key can make, the same after a restart: HKDF-SHA256 (RFC 5869) over
+    /// the private scalar, with `label` as the use. Says nothing about the key.
+    ///
+    /// # Errors
+    /// The crypto library failed.
+    pub fn derive<const N: usize>(&self, label: &str) -> Result<Zeroizing<[u8; N]>, KeyError> {
+        struct Length(usize);
+        impl KeyType for Length {
+            fn len(&self) -> usize {
+                self.0
+            }
+        }
+        let failed = |_| KeyError::Crypto("derive a secret from the private key");
+        let scalar: EcPrivateKeyBin<'_> = self.pair.private_key().as_be_bytes().map_err(failed)?;
+        let mut secret = Zeroizing::new([0; N]);
+        Salt::new(HKDF_SHA256, DERIVE)
+            .extract(scalar.as_ref())
+            .expand(&[label.as_bytes()], Length(N))
+            .and_then(|made| made.fill(secret.as_mut()))
+            .map_err(failed)?;
+        Ok(secret)
     }
 
     /// The signer that rustls uses.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use noderelay_link::Restart;
 use noderelay_pki::tls::Leg;
 use noderelay_proto::{Code, version};
 use quinn::Endpoint;
@@ -116,7 +117,8 @@ async fn drain(relay: &Relay, endpoint: &Endpoint, serving: &mut tokio::task::Jo
 fn listen_on(relay: &Relay, address: SocketAddr) -> anyhow::Result<Endpoint> {
     let socket = UdpSocket::bind(address).with_context(|| format!("can't listen on UDP {address}"))?;
     let tls = relay.party.server(admit::ROLES, Leg::Outer, version::OUTER)?;
-    Ok(noderelay_link::server_endpoint(socket, tls)?)
+    let restart = Restart::from_key(relay.party.credentials.get().key())?;
+    Ok(noderelay_link::server_endpoint(socket, tls, &restart)?)
 }
 
 async fn follow(relay: Arc<Relay>, mut material: Material) {

@@ -77,3 +77,14 @@ fn other_keys_and_broken_files_are_refused() {
     let other = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
     PrivateKey::from_pem(other.serialize_pem().as_bytes()).unwrap();
 }
+
+#[test]
+fn a_derived_secret_is_the_same_after_a_restart_and_another_for_each_use_and_key() {
+    let key = PrivateKey::generate().unwrap();
+    let again = PrivateKey::from_pem(key.to_pem().unwrap().as_bytes()).unwrap();
+    let secret = key.derive::<32>("one use").unwrap();
+    assert_eq!(secret, again.derive::<32>("one use").unwrap());
+    assert_ne!(secret, key.derive::<32>("another use").unwrap());
+    assert_ne!(secret, PrivateKey::generate().unwrap().derive::<32>("one use").unwrap());
+    assert_ne!(*secret, [0; 32]);
+}

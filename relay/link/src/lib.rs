@@ -12,11 +12,12 @@ pub mod endpoint;
 pub mod link;
 pub mod refused;
 pub mod resolve;
+mod runtime;
 pub mod stream;
 pub mod transport;
 
 pub use dial::{Attempt, Cause, DialError, Dialer};
-pub use endpoint::{client_endpoint, server_config, server_endpoint};
+pub use endpoint::{Restart, client_endpoint, server_config, server_endpoint};
 pub use link::{Link, LinkError, Lost, accepted};
 pub use refused::identity_code;
 pub use stream::{Stream, lost, peer_code};

@@ -12,7 +12,7 @@ use noderelay_pki::trust::TrustAnchors;
 use noderelay_pki::{Expect, Identity, RoleKind, time};
 use noderelay_proto::version;
 
-use crate::{Dialer, client_transport, server_endpoint};
+use crate::{Dialer, Restart, client_transport, server_endpoint};
 
 pub(crate) const USERS: Expect = Expect::Roles(&[RoleKind::User, RoleKind::Node]);
 pub(crate) const RELAY: Expect = Expect::Relay { cluster: None };
@@ -67,9 +67,14 @@ impl Fleet {
 }
 
 pub(crate) fn serve(party: &Party) -> (quinn::Endpoint, SocketAddr) {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    serve_at(party, "127.0.0.1:0".parse().unwrap())
+}
+
+pub(crate) fn serve_at(party: &Party, address: SocketAddr) -> (quinn::Endpoint, SocketAddr) {
+    let socket = UdpSocket::bind(address).unwrap();
     let tls = party.server(USERS, Leg::Outer, version::OUTER).unwrap();
-    let endpoint = server_endpoint(socket, tls).unwrap();
+    let restart = Restart::from_key(party.credentials.get().key()).unwrap();
+    let endpoint = server_endpoint(socket, tls, &restart).unwrap();
     let address = endpoint.local_addr().unwrap();
     (endpoint, address)
 }

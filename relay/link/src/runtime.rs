@@ -1,0 +1,203 @@
+//! How QUIC reaches the kernel: the sockets and timers that quinn gets instead of its own tokio ones.
+//!
+//! A keystroke passes four processes each way, and what it costs is wake-ups. Two kinds of them carry nothing:
+//!
+//! * A socket that waits for "writable" as well is woken each time the other side takes a packet. This one waits for
+//!   packets only; it asks for "writable" when a send was refused, and only until it is answered.
+//! * A timer that is moved to an earlier time wakes the thread that moves it (tokio writes to its own event descriptor).
+//!   QUIC moves its loss timer away with each acknowledgement and back with each packet. This one stays armed for the
+//!   earliest time it was set to, and when that comes looks whether it is still meant.
+//!
+//! What it never does: know anything of QUIC, hold a packet back, or drop one that the kernel took.
+
+use std::fmt;
+use std::future::Future;
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
+use quinn::{AsyncTimer, AsyncUdpSocket, UdpPoller};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::time::{Sleep, sleep_until};
+
+/// The runtime for every endpoint of the outer leg.
+#[derive(Debug)]
+pub struct Runtime;
+
+impl quinn::Runtime for Runtime {
+    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        Box::pin(Timer {
+            sleep: Box::pin(sleep_until(at.into())),
+            meant: at,
+        })
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        tokio::spawn(future);
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        Ok(Arc::new(Socket::new(socket)?))
+    }
+
+    fn now(&self) -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+}
+
+struct Timer {
+    /// Armed for no later than what is meant.
+    sleep: Pin<Box<Sleep>>,
+    meant: Instant,
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("meant", &self.meant)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AsyncTimer for Timer {
+    fn reset(mut self: Pin<&mut Self>, at: Instant) {
+        self.meant = at;
+        if self.sleep.deadline().into_std() > at {
+            self.sleep.as_mut().reset(at.into());
+        }
+    }
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<()> {
+        loop {
+            ready!(Future::poll(self.sleep.as_mut(), cx));
+            if self.sleep.deadline().into_std() >= self.meant {
+                return Poll::Ready(());
+            }
+            let meant = self.meant.into();
+            self.sleep.as_mut().reset(meant);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Socket {
+    socket: UdpSocket,
+    /// Only waits: tokio calls it a pipe's end.
+    incoming: Receiver,
+    state: UdpSocketState,
+    /// The last packet was refused for want of room.
+    full: AtomicBool,
+}
+
+impl Socket {
+    fn new(socket: UdpSocket) -> io::Result<Socket> {
+        // Sets it to non-blocking, too.
+        let state = UdpSocketState::new((&socket).into())?;
+        let incoming = Receiver::from_owned_fd_unchecked(socket.try_clone()?.into())?;
+        Ok(Socket {
+            socket,
+            incoming,
+            state,
+            full: AtomicBool::new(false),
+        })
+    }
+}
+
+impl AsyncUdpSocket for Socket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(Writable {
+            socket: self,
+            asked: None,
+        })
+    }
+
+    fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
+        let sent = self.state.send((&self.socket).into(), transmit);
+        if let Err(error) = &sent
+            && error.kind() == io::ErrorKind::WouldBlock
+        {
+            self.full.store(true, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.incoming.poll_read_ready(cx))?;
+            let mut received = 0;
+            let tried = self.incoming.try_io(|| {
+                received = self.state.recv((&self.socket).into(), buffers, meta)?;
+                // Fewer than there was room for: there were no more, and the next one reports itself.
+                match received < buffers.len().min(meta.len()) {
+                    true => Err(io::ErrorKind::WouldBlock.into()),
+                    false => Ok(()),
+                }
+            });
+            match tried {
+                Err(error) if received == 0 && error.kind() != io::ErrorKind::WouldBlock => {
+                    return Poll::Ready(Err(error));
+                }
+                _ if received > 0 => return Poll::Ready(Ok(received)),
+                _ => {}
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.state.may_fragment()
+    }
+
+    fn max_transmit_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.state.gro_segments()
+    }
+}
+
+/// Waits until a socket that refused a packet takes one.
+#[derive(Debug)]
+struct Writable {
+    socket: Arc<Socket>,
+    /// Asked for "writable" on a descriptor of its own.
+    asked: Option<Sender>,
+}
+
+impl UdpPoller for Writable {
+    fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        // quinn asks before each packet.
+        if !self.socket.full.load(Ordering::Relaxed) {
+            self.asked = None;
+            return Poll::Ready(Ok(()));
+        }
+        if self.asked.is_none() {
+            let copy = self.socket.socket.try_clone()?;
+            self.asked = Some(Sender::from_owned_fd_unchecked(copy.into())?);
+        }
+        let ready = match &self.asked {
+            Some(asked) => ready!(asked.poll_write_ready(cx)),
+            None => Ok(()),
+        };
+        self.socket.full.store(false, Ordering::Relaxed);
+        self.asked = None;
+        Poll::Ready(ready)
+    }
+}
+
+#[cfg(test)]
+mod tests;

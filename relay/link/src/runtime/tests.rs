@@ -1,0 +1,119 @@
+//! The timer rings when it is meant to, and the socket carries packets both ways.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use quinn::Runtime as _;
+
+use super::*;
+
+fn later(milliseconds: u64) -> Instant {
+    (tokio::time::Instant::now() + Duration::from_millis(milliseconds)).into_std()
+}
+
+/// Waits for it, and says whether that was no sooner than `meant` milliseconds after now.
+async fn rings(timer: &mut Pin<Box<dyn AsyncTimer>>, meant: u64) -> bool {
+    let meant = later(meant);
+    crate::testing::soon(poll_fn(|cx| timer.as_mut().poll(cx))).await;
+    tokio::time::Instant::now().into_std() >= meant
+}
+
+#[tokio::test]
+async fn a_timer_rings_for_the_time_that_it_was_last_set_to() {
+    for (settings, meant) in [
+        (vec![50], 50),
+        (vec![50, 20], 20),
+        (vec![50, 200], 200),
+        (vec![50, 200, 80], 80),
+        (vec![200, 20, 100], 100),
+    ] {
+        // Were the first setting the one that counts, nothing would ring in time.
+        let mut timer = Runtime.new_timer(later(600_000));
+        for setting in &settings {
+            timer.as_mut().reset(later(*setting));
+        }
+        assert!(rings(&mut timer, meant - 5).await, "{settings:?}");
+        // And again.
+        timer.as_mut().reset(later(30));
+        assert!(rings(&mut timer, 25).await);
+    }
+}
+
+fn bound() -> (Arc<dyn AsyncUdpSocket>, SocketAddr) {
+    let socket = Runtime
+        .wrap_udp_socket(UdpSocket::bind("127.0.0.1:0").unwrap())
+        .unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+async fn receive(socket: &Arc<dyn AsyncUdpSocket>, room: usize) -> Vec<Vec<u8>> {
+    let mut space = vec![[0; 2048]; room];
+    let mut meta = vec![RecvMeta::default(); room];
+    let mut buffers: Vec<_> = space.iter_mut().map(|space| IoSliceMut::new(space)).collect();
+    let receiving = poll_fn(|cx| socket.poll_recv(cx, &mut buffers, &mut meta));
+    let received = crate::testing::soon(receiving).await.unwrap();
+    let lengths: Vec<_> = meta.iter().take(received).map(|meta| meta.len).collect();
+    lengths
+        .into_iter()
+        .zip(space)
+        .map(|(len, space)| space[..len].to_vec())
+        .collect()
+}
+
+fn send(socket: &Arc<dyn AsyncUdpSocket>, destination: SocketAddr, contents: &[u8]) {
+    let transmit = Transmit {
+        destination,
+        ecn: None,
+        contents,
+        segment_size: None,
+        src_ip: None,
+    };
+    socket.try_send(&transmit).unwrap();
+}
+
+#[tokio::test]
+async fn no_packet_is_lost_whether_there_are_many_or_one_comes_after_another() {
+    let ((a, _), (b, address)) = (bound(), bound());
+    for round in 0..20u8 {
+        for number in 0..5 {
+            send(&a, address, &[round, number]);
+        }
+        // With little room the socket stays ready, with much it is cleared: nothing may hang on either.
+        let mut got = Vec::new();
+        while got.len() < 5 {
+            got.extend(receive(&b, if round % 2 == 0 { 2 } else { 8 }).await);
+        }
+        assert_eq!(got, (0..5).map(|number| vec![round, number]).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_socket_that_refused_is_asked_and_one_that_did_not_is_not() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = Arc::new(Socket::new(socket).unwrap());
+    let mut poller = Writable {
+        socket: socket.clone(),
+        asked: None,
+    };
+    let mut poller = Pin::new(&mut poller);
+    let waker = std::task::Waker::noop();
+    assert!(matches!(
+        poller.as_mut().poll_writable(&mut Context::from_waker(waker)),
+        Poll::Ready(Ok(()))
+    ));
+    assert!(poller.asked.is_none());
+    socket.full.store(true, Ordering::Relaxed);
+    // Only the kernel can say that there is room again.
+    assert!(
+        poller
+            .as_mut()
+            .poll_writable(&mut Context::from_waker(waker))
+            .is_pending()
+    );
+    assert!(poller.asked.is_some());
+    crate::testing::soon(poll_fn(|cx| poller.as_mut().poll_writable(cx)))
+        .await
+        .unwrap();
+    assert!(poller.asked.is_none() && !socket.full.load(Ordering::Relaxed));
+}
