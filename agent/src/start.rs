@@ -11,6 +11,7 @@ use bytes::Bytes;
 use noderelay_audit::Recording;
 use noderelay_audit_event::SessionStarted;
 use noderelay_child::Account;
+use noderelay_holder::ToHolderHalf;
 use noderelay_holder::launch::{self, HolderHandle};
 use noderelay_policy::{Obligations, Permit, RecordLevel};
 use noderelay_proto::code::Code;
@@ -18,7 +19,7 @@ use noderelay_proto::control::{self, Adopt, Kind, Open, Opened, Start, Terminate
 use noderelay_proto::id::SessionId;
 use noderelay_proto::limits::{WINDOW_BULK, WINDOW_TERMINAL};
 use noderelay_proto::message::{FromHolder, ToHolder};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::pipe::Receiver;
 
 use crate::config::Limits;
 use crate::framed::{FrameReader, FrameWriter};
@@ -44,9 +45,9 @@ pub struct Launcher {
 /// The agent's end of a holder.
 pub struct Holder {
     /// What the holder says.
-    pub reader: FrameReader<OwnedReadHalf, FromHolder>,
+    pub reader: FrameReader<Receiver, FromHolder>,
     /// What the holder is told.
-    pub writer: FrameWriter<OwnedWriteHalf>,
+    pub writer: FrameWriter<ToHolderHalf>,
 }
 
 /// What a session runs as and is recorded as.
@@ -90,7 +91,7 @@ impl Launcher {
             recording.into_file(),
         )
         .map_err(|e| versioned(Refusal::node(Code::ShellFailed, e.to_string())))?;
-        let mut holder = Holder::of(handle);
+        let mut holder = Holder::of(handle).map_err(versioned)?;
         let first = holder.first().await;
         if first.is_err() {
             // Whatever it is doing: nothing may go on that nobody was told of.
@@ -133,7 +134,7 @@ impl Launcher {
         };
         let handle = launch::find(&self.directory(id), adopt)
             .map_err(|e| Refusal::node(Code::SessionHolderLost, e.to_string()))?;
-        let mut holder = Holder::of(handle);
+        let mut holder = Holder::of(handle)?;
         match holder.first().await? {
             FromHolder::Adopted(adopted) => Ok((holder, adopted.consumed)),
             other => Err(out_of_order(&other)),
@@ -221,12 +222,17 @@ pub fn tightened(opened: &Opened, facts: &SessionStarted, obligations: &Obligati
 }
 
 impl Holder {
-    fn of(handle: HolderHandle) -> Self {
-        let (read, write) = handle.stream.into_split();
-        Self {
+    fn of(handle: HolderHandle) -> Result<Self, Refusal> {
+        let (read, write) = handle.into_split().map_err(|e| {
+            Refusal::node(
+                Code::SessionHolderLost,
+                format!("the socket to the session's holder: {e}"),
+            )
+        })?;
+        Ok(Self {
             reader: FrameReader::new(read),
             writer: FrameWriter::new(write),
-        }
+        })
     }
 
     async fn first(&mut self) -> Result<FromHolder, Refusal> {

@@ -222,7 +222,8 @@ impl<'a> Pump<'a> {
             let wants_send = self.mute.is_none() && (self.unflushed || !self.outgoing.is_empty());
             let wants_more = !self.deaf && self.outgoing.len() < 2 * MAX_OUTGOING;
             let wake = self.wake();
-            if timer.deadline() != wake {
+            // Moving it to a later time can wait until it rings: the other way costs a wake-up for each key.
+            if timer.is_elapsed() || wake < timer.deadline() {
                 timer.as_mut().reset(wake);
             }
             // The order is the order of urgency; each branch is bounded by what it fills, so the last is reached.

@@ -114,7 +114,8 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Target {
-    Ready(pipe::Sender),
+    /// A terminal or pipe, non-blocking.
+    Ready(File),
     Thread {
         work: mpsc::Sender<Bytes>,
         done: mpsc::Receiver<io::Result<usize>>,
@@ -141,8 +142,7 @@ impl Output {
 
     /// Output to any descriptor. Needs a running tokio runtime.
     pub fn new(descriptor: OwnedFd) -> Self {
-        let own =
-            reopened(&descriptor, OFlag::O_WRONLY).and_then(|own| pipe::Sender::from_owned_fd_unchecked(own).ok());
+        let own = reopened(&descriptor, OFlag::O_WRONLY).map(File::from);
         let target = match own {
             Some(own) => Target::Ready(own),
             None => {
@@ -164,10 +164,14 @@ impl Output {
     /// As the descriptor says; a pipe without reader is `BrokenPipe`.
     pub async fn write(&mut self, data: &Bytes) -> io::Result<usize> {
         match &mut self.target {
-            // Tried before asking: a terminal or pipe with room is the rule.
-            Target::Ready(descriptor) => loop {
-                match descriptor.try_write(data) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => descriptor.writable().await?,
+            // Tried before asking: a terminal or pipe with room is the rule, and one that is watched for room reports it each
+            // time somebody reads.
+            Target::Ready(file) => loop {
+                match file.write(data) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        let asked = pipe::Sender::from_file_unchecked(file.try_clone()?)?;
+                        asked.writable().await?;
+                    }
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     other => return other,
                 }

@@ -44,7 +44,10 @@ impl Door {
             Some((link, _)) => link.ready().await,
             None => {
                 match self.listener.accept().await {
-                    Ok((stream, _)) => self.caller = Some((Link::new(stream), now().saturating_add(PATIENCE))),
+                    Ok((stream, _)) => {
+                        let link = stream.into_std().and_then(Link::new);
+                        self.caller = link.ok().map(|link| (link, now().saturating_add(PATIENCE)));
+                    }
                     // Out of descriptors or memory: not to be asked again at once.
                     Err(_) => tokio::time::sleep(PATIENCE).await,
                 }

@@ -10,7 +10,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream as StdStream;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +18,6 @@ use std::time::Duration;
 use noderelay_audit::{End, Recording};
 use noderelay_proto::control::{Start, StartFailed, Started};
 use noderelay_proto::{Code, FromHolder, ToHolder};
-use tokio::net::UnixStream;
 
 use crate::adopt::Door;
 use crate::launch::LOG;
@@ -88,9 +87,8 @@ fn prepare() -> std::io::Result<(OwnedFd, File)> {
 }
 
 async fn hold(socket: OwnedFd, recording: File, exe: &Path, words: &[String]) -> Result<(), String> {
-    let stream = StdStream::from(socket);
-    let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
-    let mut link = Link::new(stream.map_err(|error| format!("descriptor 0 is no socket: {error}"))?);
+    let link = Link::new(UnixStream::from(socket));
+    let mut link = link.map_err(|error| format!("descriptor 0 is no socket: {error}"))?;
     let start = match tokio::time::timeout(PATIENCE, link.wait()).await {
         Ok(Ok(ToHolder::Start(start))) => start,
         Ok(Ok(_)) => return Err("the agent's first message was not START".into()),

@@ -24,9 +24,11 @@ use bytes::BytesMut;
 use noderelay_proto::ToHolder;
 use noderelay_proto::control::{Adopt, Start};
 use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 
 use crate::adopt::SOCKET;
+use crate::socket::{ToHolderHalf, watched};
 
 /// Name of the holder's log in the session's directory.
 pub const LOG: &str = "holder.log";
@@ -42,6 +44,17 @@ pub struct HolderHandle {
     pub pid: Option<u32>,
     /// Kept so that the runtime takes the process away when it has ended.
     _process: Option<Child>,
+}
+
+impl HolderHandle {
+    /// The two halves of the stream, each woken only for what it waits for. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// Out of descriptors.
+    pub fn into_split(self) -> io::Result<(Receiver, ToHolderHalf)> {
+        let stream = self.stream.into_std()?;
+        Ok((watched(&stream)?, ToHolderHalf::new(stream)))
+    }
 }
 
 /// Why there is no holder.

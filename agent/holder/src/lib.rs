@@ -27,6 +27,8 @@ mod link;
 mod processes;
 mod serve;
 mod shell;
+mod socket;
 mod time;
 
 pub use entry::holder_main;
+pub use socket::ToHolderHalf;

@@ -4,12 +4,14 @@
 //! [`Link::is_full`]. A closed or broken socket is `Gone`: the holder goes on without it. An agent whose client is lost closes
 //! its half only: it is silent, and still hears how the session ends.
 
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
 
 use bytes::{Buf, BytesMut};
 use noderelay_proto::{Frames, FromHolder, ProtocolError, ToHolder};
-use tokio::io::Interest;
-use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
+
+use crate::socket::{watched, writable};
 
 /// One read: a data frame and its header.
 const READ: usize = 64 * 1024 + 16;
@@ -21,6 +23,7 @@ const FULL: usize = 128 * 1024;
 #[derive(Debug)]
 pub(crate) struct Link {
     stream: UnixStream,
+    incoming: Receiver,
     frames: Frames<ToHolder>,
     out: BytesMut,
     /// The agent has said its last word, but still listens.
@@ -39,13 +42,15 @@ pub(crate) enum Gone {
 }
 
 impl Link {
-    pub(crate) fn new(stream: UnixStream) -> Self {
-        Self {
+    pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            incoming: watched(&stream)?,
             stream,
             frames: Frames::new(),
             out: BytesMut::new(),
             silent: false,
-        }
+        })
     }
 
     /// Puts a message behind the others.
@@ -69,7 +74,7 @@ impl Link {
             }
             let buffer = self.frames.buffer();
             buffer.reserve(READ);
-            match self.stream.try_read_buf(buffer) {
+            match self.incoming.try_read_buf(buffer) {
                 Ok(0) => {
                     self.frames.finish()?;
                     self.silent = true;
@@ -83,21 +88,18 @@ impl Link {
         }
     }
 
-    /// Writes what the socket takes. Says whether it took anything.
-    pub(crate) fn flush(&mut self) -> Result<bool, Gone> {
-        let mut wrote = false;
+    /// Writes what the socket takes.
+    pub(crate) fn flush(&mut self) -> Result<(), Gone> {
         while !self.out.is_empty() {
-            match self.stream.try_write(&self.out) {
-                Ok(written) => {
-                    self.out.advance(written);
-                    wrote = true;
-                }
+            match self.stream.write(&self.out) {
+                Ok(written) => self.out.advance(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Gone::Closed),
                 Err(error) => return Err(Gone::Broken(error)),
             }
         }
-        Ok(wrote)
+        Ok(())
     }
 
     /// Whether enough waits to be written.
@@ -112,14 +114,12 @@ impl Link {
 
     /// Waits until [`Link::next`] or [`Link::flush`] can do something.
     pub(crate) async fn ready(&self) {
-        let interest = match (self.silent, self.is_waiting()) {
-            (true, false) => return std::future::pending().await,
-            (true, true) => Interest::WRITABLE,
-            (false, false) => Interest::READABLE,
-            (false, true) => Interest::READABLE | Interest::WRITABLE,
-        };
         // An error shows again, with its cause, in the call that follows.
-        let _ = self.stream.ready(interest).await;
+        tokio::select! {
+            _ = self.incoming.readable(), if !self.silent => {}
+            () = writable(&self.stream), if self.is_waiting() => {}
+            else => std::future::pending().await,
+        }
     }
 
     /// Waits for one whole message.
@@ -137,16 +137,18 @@ impl Link {
 
     /// Writes everything, waiting for the socket.
     pub(crate) async fn drain(&mut self) -> Result<(), Gone> {
-        while self.flush()? || self.is_waiting() {
-            if self.is_waiting() {
-                let _ = self.stream.ready(Interest::WRITABLE).await;
+        loop {
+            self.flush()?;
+            if !self.is_waiting() {
+                return Ok(());
             }
+            writable(&self.stream).await;
         }
-        Ok(())
     }
 
     /// The user id of the process at the other end.
     pub(crate) fn peer_uid(&self) -> io::Result<u32> {
-        Ok(self.stream.peer_cred()?.uid())
+        let peer = nix::sys::socket::getsockopt(&self.stream, nix::sys::socket::sockopt::PeerCredentials)?;
+        Ok(peer.uid())
     }
 }

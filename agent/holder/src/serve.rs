@@ -34,7 +34,7 @@ use crate::limits::Limits;
 use crate::link::Link;
 use crate::processes::{self, Reach};
 use crate::shell::{Shell, Took};
-use crate::time::now;
+use crate::time::{Alarm, now};
 use drain::Drain;
 use ending::Ending;
 use nix::sys::signal::Signal;
@@ -75,6 +75,7 @@ pub(crate) struct Session {
 
 enum Woken {
     Stop,
+    Child,
     Synced,
     Other,
 }
@@ -108,33 +109,36 @@ impl Session {
     pub(crate) async fn run(mut self) {
         let mut children = listener(SignalKind::child());
         let mut stop = listener(SignalKind::terminate());
+        let mut alarm = Alarm::new();
+        // The command may have ended before anybody listened.
+        self.reap();
         loop {
-            let moved = self.turn();
+            let more = self.turn();
             if self.is_over() {
                 // Before the link: whoever sees the link end finds the door closed.
                 self.door = None;
                 break;
             }
-            if moved {
-                // Lets the runtime look at sockets and signals; there is more to do at once.
+            if more {
+                // Lets the runtime look at sockets and signals: an interrupt must be heard in the middle of a flood.
                 tokio::task::yield_now().await;
             }
             let wants_output = !self.is_blocked() && !self.finished;
-            let wake_at = self.wake_at();
+            alarm.set(self.wake_at());
             let woken = tokio::select! {
                 biased;
                 () = heard(&mut stop) => Woken::Stop,
                 () = done(self.syncing.as_mut()) => Woken::Synced,
-                () = std::future::ready(()), if moved => Woken::Other,
-                () = heard(&mut children) => Woken::Other,
+                () = heard(&mut children) => Woken::Child,
                 () = arrived(self.link.as_ref()) => Woken::Other,
                 () = self.shell.writable(), if self.input.is_waiting() && !self.finished => Woken::Other,
                 () = self.shell.readable(), if wants_output => Woken::Other,
                 () = knocked(self.door.as_mut()) => Woken::Other,
-                () = until(wake_at) => Woken::Other,
+                () = alarm.rings() => Woken::Other,
             };
             match woken {
                 Woken::Other => {}
+                Woken::Child => self.reap(),
                 Woken::Synced => self.finish_sync(),
                 Woken::Stop => {
                     self.end(
@@ -146,46 +150,53 @@ impl Session {
         }
     }
 
-    /// Does all that can be done now. Says whether another turn may do more.
+    /// Does all that can be done now. Says whether it stopped at a bound: then there is more to do at once. What could not
+    /// be done wakes [`Session::run`] when it can.
     fn turn(&mut self) -> bool {
         let now = now();
         self.admit(now);
-        let mut moved = self.hear(now);
-        moved |= self.feed(now);
-        moved |= self.reap();
-        moved |= self.collect(now);
+        let mut more = self.hear(now);
+        self.feed(now);
+        more |= self.collect(now);
         self.judge(now);
-        if let Some(offset) = self.inbox.ack_due(now) {
+        self.acknowledge(now);
+        self.flush(now);
+        self.drain.blocked(self.is_blocked());
+        more
+    }
+
+    /// With something else on its way an acknowledgement costs nothing; alone it may wait a little.
+    fn acknowledge(&mut self, now: Duration) {
+        let due = if self.link.as_ref().is_some_and(Link::is_waiting) {
+            self.inbox.take_ack()
+        } else {
+            self.inbox.ack_due(now)
+        };
+        if let Some(offset) = due {
             self.say(&ToClient::Ack(offset));
         }
-        moved |= self.flush(now);
-        self.drain.blocked(self.is_blocked());
-        moved
     }
 
     /// Input on to the command.
-    fn feed(&mut self, now: Duration) -> bool {
+    fn feed(&mut self, now: Duration) {
         if !self.input.is_waiting() {
-            return false;
+            return;
         }
         let units = self.input.write(&mut self.shell);
         if let Err(error) = self.inbox.consumed(units, now) {
             self.end(Code::AgentInternal, error.to_string());
         }
-        units > 0
     }
 
-    /// Output on to the agent: recorded first.
+    /// Output on to the agent: recorded first. Says whether there may be more.
     fn collect(&mut self, now: Duration) -> bool {
-        let mut moved = false;
         for _ in 0..FRAMES {
             if self.is_blocked() || self.finished {
-                break;
+                return false;
             }
             let room = if self.muted { usize::MAX } else { self.outbox.room() };
             match self.shell.read(room, self.exited.is_some()) {
                 Took::Bytes(stream, bytes) => {
-                    moved = true;
                     self.limits.command_wrote(now);
                     self.drain.heard();
                     if self.syncing.is_none() {
@@ -196,18 +207,17 @@ impl Session {
                     }
                 }
                 Took::Unrecorded(error) => {
-                    moved = true;
                     self.muted = true;
                     self.end(Code::RecordingFailed, error.to_string());
                 }
-                Took::Nothing => break,
+                Took::Nothing => return false,
                 Took::End => {
                     self.drain.end();
-                    break;
+                    return false;
                 }
             }
         }
-        moved
+        true
     }
 
     fn produce(&mut self, stream: Stream, bytes: Bytes) {
@@ -240,9 +250,8 @@ impl Session {
         !self.muted && (self.outbox.is_full() || self.link.as_ref().is_some_and(Link::is_full))
     }
 
-    /// Takes away children that have ended. Says whether the command was among them.
-    fn reap(&mut self) -> bool {
-        let before = self.exited.is_some();
+    /// Takes away children that have ended.
+    fn reap(&mut self) {
         while let wait::Next::Ended(pid, ended) = wait::next() {
             if pid == self.shell.pid() {
                 self.exited = Some(ended);
@@ -250,7 +259,6 @@ impl Session {
                 self.drain.start(now());
             }
         }
-        self.exited.is_some() != before
     }
 
     /// Limits, kills, and the end.
@@ -338,14 +346,9 @@ impl Session {
         }
     }
 
-    fn flush(&mut self, now: Duration) -> bool {
-        match self.link.as_mut().map(Link::flush) {
-            None => false,
-            Some(Ok(wrote)) => wrote,
-            Some(Err(gone)) => {
-                self.lose(&gone.to_string(), now);
-                true
-            }
+    fn flush(&mut self, now: Duration) {
+        if let Some(Err(gone)) = self.link.as_mut().map(Link::flush) {
+            self.lose(&gone.to_string(), now);
         }
     }
 
@@ -426,14 +429,6 @@ async fn arrived(link: Option<&Link>) {
 async fn knocked(door: Option<&mut Door>) {
     match door {
         Some(door) => door.ready().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Time since boot runs on while the machine sleeps, the runtime's timers do not: look at least twice a minute.
-async fn until(at: Option<Duration>) {
-    match at {
-        Some(at) => tokio::time::sleep(at.saturating_sub(now()).min(Duration::from_secs(30))).await,
         None => std::future::pending().await,
     }
 }

@@ -11,7 +11,7 @@
 mod begin;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,10 +22,11 @@ use noderelay_child::pty::{self, Master};
 use noderelay_child::{SpawnError, Stage};
 use noderelay_proto::Code;
 use noderelay_proto::control::Start;
-use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinHandle;
 
 use crate::input::Sink;
+use crate::socket::writable;
 use crate::time::now;
 pub(crate) use begin::size;
 use begin::{Begun, copy, verdict};
@@ -37,7 +38,7 @@ const DEAF: Duration = Duration::from_millis(100);
 pub(crate) struct Shell {
     pid: u32,
     terminal: Option<Master>,
-    stdin: Option<Sender>,
+    stdin: Option<File>,
     outputs: Vec<Output>,
     recording: Recording,
     /// The recording's file once more, to be synced beside the work.
@@ -171,7 +172,7 @@ impl Shell {
     /// Waits until the command takes input.
     pub(crate) async fn writable(&self) {
         match &self.stdin {
-            Some(stdin) => drop(stdin.writable().await),
+            Some(stdin) => writable(stdin).await,
             None => std::future::pending().await,
         }
     }
@@ -257,8 +258,8 @@ impl Shell {
 
 impl Sink for Shell {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let stdin = self.stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
-        stdin.try_write(bytes)
+        let mut stdin = self.stdin.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
+        stdin.write(bytes)
     }
 
     /// On a terminal the end of input is a key that somebody presses: there is no other end. In the middle of a line it has

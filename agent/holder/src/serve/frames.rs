@@ -17,21 +17,21 @@ use crate::shell::size;
 const MESSAGES: usize = 64;
 
 impl Session {
-    /// Takes what has arrived.
+    /// Takes what has arrived. Says whether there may be more.
     pub(super) fn hear(&mut self, now: Duration) -> bool {
-        for count in 0..MESSAGES {
+        for _ in 0..MESSAGES {
             match self.link.as_mut().map(Link::next) {
-                None => return count > 0,
+                None => return false,
                 Some(Ok(None)) => {
                     if self.link.as_ref().is_some_and(Link::is_silent) && !self.finished {
                         self.limits.accompanied(false, now);
                     }
-                    return count > 0;
+                    return false;
                 }
                 Some(Ok(Some(message))) => self.on_message(message, now),
                 Some(Err(gone)) => {
                     self.lose(&gone.to_string(), now);
-                    return true;
+                    return false;
                 }
             }
         }

@@ -15,7 +15,7 @@ use noderelay_child::pty::{self, Master};
 use noderelay_child::{Account, Running, SpawnError, Spec, Stdio, What, environment, passwd, spawn};
 use noderelay_proto::control::Start;
 use tokio::io::AsyncReadExt;
-use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::net::unix::pipe::Receiver;
 
 use super::{Output, StartError};
 
@@ -29,7 +29,7 @@ pub(super) struct Begun {
     pub(super) pid: u32,
     pub(super) running: tokio::net::UnixStream,
     pub(super) terminal: Option<Master>,
-    pub(super) stdin: Option<Sender>,
+    pub(super) stdin: Option<File>,
     pub(super) outputs: Vec<Output>,
 }
 
@@ -45,9 +45,7 @@ impl Begun {
                     .and_then(pty::Size::usable)
                     .unwrap_or(pty::Size::USUAL);
                 let (master, slave) = pty::open(size).map_err(StartError::Terminal)?;
-                let stdin = copy(&master)
-                    .and_then(Sender::from_file_unchecked)
-                    .map_err(StartError::Terminal)?;
+                let stdin = copy(&master).map_err(StartError::Terminal)?;
                 let output = copy(&master).and_then(|file| Output::new(file, Stream::Stdout));
                 let output = output.map_err(StartError::Terminal)?;
                 give_away(&slave, uid, Some(TTY_GROUP));
@@ -83,7 +81,7 @@ impl Output {
     }
 }
 
-fn pipes(uid: Option<u32>) -> io::Result<(Stdio, Sender, Vec<Output>)> {
+fn pipes(uid: Option<u32>) -> io::Result<(Stdio, File, Vec<Output>)> {
     let (stdin, our_stdin) = io::pipe()?;
     let (our_stdout, stdout) = io::pipe()?;
     let (our_stderr, stderr) = io::pipe()?;
@@ -97,7 +95,6 @@ fn pipes(uid: Option<u32>) -> io::Result<(Stdio, Sender, Vec<Output>)> {
     [&stdin, &stdout, &stderr]
         .into_iter()
         .for_each(|pipe| give_away(pipe, uid, None));
-    let our_stdin = Sender::from_file_unchecked(our_stdin)?;
     Ok((Stdio::Pipes { stdin, stdout, stderr }, our_stdin, outputs))
 }
 

@@ -1,0 +1,73 @@
+//! Descriptors that wake us for what they bring, and for "writable" only after they refused a write.
+//!
+//! A socket or terminal that is watched for "writable" reports it whenever the other side takes something: a wake-up for
+//! each keystroke that says nothing. So writing is tried first; only when it is refused the kernel is asked, once, on a
+//! descriptor of its own.
+//!
+//! tokio's pipe ends wait for readiness in one direction and read or write, whatever the descriptor is: that is all that is
+//! used of them here. Nothing here buffers.
+
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::AsyncWrite;
+use tokio::net::unix::pipe::{Receiver, Sender};
+
+/// Watches a descriptor for something to read. It must be non-blocking.
+pub(crate) fn watched(fd: impl AsFd) -> io::Result<Receiver> {
+    Receiver::from_owned_fd_unchecked(copy(fd)?)
+}
+
+/// Waits until a descriptor that refused a write takes one. An error shows again, with its cause, at the next write.
+pub(crate) async fn writable(fd: impl AsFd) {
+    if let Ok(asked) = copy(fd).and_then(Sender::from_owned_fd_unchecked) {
+        let _ = asked.writable().await;
+    }
+}
+
+fn copy(fd: impl AsFd) -> io::Result<OwnedFd> {
+    fd.as_fd().try_clone_to_owned()
+}
+
+/// The agent's half towards a holder.
+#[derive(Debug)]
+pub struct ToHolderHalf {
+    socket: UnixStream,
+    refused: Option<Sender>,
+}
+
+impl ToHolderHalf {
+    pub(crate) fn new(socket: UnixStream) -> Self {
+        Self { socket, refused: None }
+    }
+}
+
+impl AsyncWrite for ToHolderHalf {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            if let Some(refused) = &self.refused {
+                ready!(refused.poll_write_ready(cx))?;
+                self.refused = None;
+            }
+            match self.socket.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.refused = Some(Sender::from_owned_fd_unchecked(copy(&self.socket)?)?);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return Poll::Ready(done),
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.socket.shutdown(Shutdown::Write))
+    }
+}
