@@ -49,15 +49,23 @@ fn run(options: &Options) -> Result<bool> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let machine = Machine::look();
     say(&format!("on {machine}"));
-    for rtt in measure::ROUND_TRIPS {
-        say(&delay::proof(rtt, delay::TOLERANCE)?);
+    if options.wants("cold") {
+        for rtt in measure::ROUND_TRIPS {
+            say(&delay::proof(rtt, delay::TOLERANCE)?);
+        }
     }
     let rival = ssh::Rival::start(folder.path()).context("the rival does not start")?;
     let product = product::Product::start(&options.binaries, folder.path()).context("noderelay does not start")?;
     let mut report = Report::new(machine, options.rounds);
-    measure::cold(&product, &rival, &options.rounds, &mut report)?;
-    measure::whole_command(&product, &rival, &options.rounds, &mut report)?;
-    measure::echo(&product, &rival, &options.rounds, &mut report)?;
+    if options.wants("cold") {
+        measure::cold(&product, &rival, &options.rounds, &mut report)?;
+    }
+    if options.wants("true") {
+        measure::whole_command(&product, &rival, &options.rounds, &mut report)?;
+    }
+    if options.wants("echo") {
+        measure::echo(&product, &rival, &options.rounds, &mut report)?;
+    }
     drop((product, rival));
     let text = report.markdown();
     say(&text);

@@ -39,9 +39,19 @@ pub(crate) struct Options {
     /// End with an error when a goal is missed.
     pub(crate) check: bool,
     pub(crate) rounds: Rounds,
+    /// The one measurement that is wanted.
+    pub(crate) only: Option<String>,
 }
 
+/// The measurements, by name.
+const MEASUREMENTS: [&str; 3] = ["cold", "true", "echo"];
+
 impl Options {
+    /// Whether this measurement is to be made.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == name)
+    }
+
     pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Options> {
         let beside = std::env::current_exe()
             .ok()
@@ -51,14 +61,22 @@ impl Options {
             report: None,
             check: false,
             rounds: Rounds::FULL,
+            only: None,
         };
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--binaries" => options.binaries = words.next().context("--binaries needs a folder")?.into(),
                 "--report" => options.report = Some(words.next().context("--report needs a file")?.into()),
                 "--check" => options.check = true,
+                "--only" => {
+                    let name = words.next().filter(|name| MEASUREMENTS.contains(&name.as_str()));
+                    options.only =
+                        Some(name.with_context(|| format!("--only needs one of {}", MEASUREMENTS.join(", ")))?);
+                }
                 "--quick" => options.rounds = Rounds::QUICK,
-                other => bail!("unknown option {other}; known: --binaries DIR, --report FILE, --check, --quick"),
+                other => {
+                    bail!("unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --check, --quick")
+                }
             }
         }
         Ok(options)
