@@ -292,6 +292,29 @@ async fn the_root_ceremony_rotates_keys() {
     assert_eq!(store.load(&team.out(), hours(3)).await.unwrap().policy_version(), 2);
 }
 
+/// New signers do not sign another document under a version that the old ones published.
+#[tokio::test]
+async fn with_new_signers_a_change_is_still_the_next_version() {
+    let team = Team::signed();
+    let first = team.publish(now()).await.unwrap();
+    let [one, two] = [(); 2].map(|()| SigningKey::generate(Algorithm::Ed25519).unwrap());
+    let mut roles = RolesFile::load(&team.repository()).unwrap();
+    roles.targets = Signers {
+        threshold: 2,
+        keys: vec![one.public().clone(), two.public().clone()],
+    };
+    team.write("roles.yaml", &serde_saphyr::to_string(&roles).unwrap());
+    for key in &team.root[..2] {
+        author::sign(&team.repository(), key, Role::Root, hours(1)).unwrap();
+    }
+    team.write("nodes.yaml", "rules: []\n# by the new signers\n");
+    for key in [&one, &two] {
+        author::sign(&team.repository(), key, Role::Targets, hours(1)).unwrap();
+    }
+    let second = team.publish(hours(1)).await.unwrap();
+    assert_eq!(second.policy_version(), first.policy_version() + 1);
+}
+
 #[tokio::test]
 async fn before_it_expires_the_same_content_is_signed_anew() {
     let team = Team::signed();
