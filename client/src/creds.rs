@@ -14,13 +14,16 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use noderelay_bundle::{BundleError, Publication, Store};
-use noderelay_pki::files;
+use noderelay_link::identity_code;
 use noderelay_pki::tls::{Credentials, Live, Party, TlsError};
+use noderelay_pki::{PeerRefused, Usage, files};
 use noderelay_proto::code::{Code, Origin};
 use thiserror::Error;
 
 use crate::config::Config;
 use crate::faults::Fault;
+use crate::inner::Refusal;
+use crate::whoami::PERSONS;
 
 /// Largest root file that is read.
 const MAX_ROOT: usize = 512 * 1024;
@@ -34,6 +37,8 @@ pub struct Creds {
     pub publication: Publication,
     /// Why the publication in the directory was not taken, when an older one is in force.
     pub stale_because: Option<BundleError>,
+    /// Why the fleet file in force here refuses our own certificate. Others judge by theirs, so it stops nothing.
+    refused: Option<PeerRefused>,
 }
 
 /// Why a client can't even begin.
@@ -84,11 +89,23 @@ impl Creds {
         let credentials = Credentials::load(&config.identity.certificate, &config.identity.key, now)?;
         let (publication, stale_because) = publication(config, now).await?;
         let trust = publication.fleet().trust_anchors()?;
+        let refused = trust.verify(credentials.chain(), Usage::Client, &PERSONS, now).err();
         Ok(Self {
             party: Party::new(Live::new(credentials), Live::new(trust)),
             publication,
             stale_because,
+            refused,
         })
+    }
+
+    /// The fault of a session that nobody let us open: a relay says little to a certificate that it refuses, so what we
+    /// see in our own is told in its place.
+    pub fn explain(&self, refusal: Refusal) -> Refusal {
+        let Some(refused) = self.refused.as_ref().filter(|_| refusal.fault.is_transport()) else {
+            return refusal;
+        };
+        let seen = format!("our own certificate: {refused} ({})", refusal.fault.seen);
+        Fault::new(identity_code(refused), Origin::Client, seen).into()
     }
 }
 

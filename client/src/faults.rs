@@ -99,6 +99,9 @@ pub fn of_stream(error: &io::Error) -> Fault {
     match lost(error) {
         Some(Lost::Silent) => Fault::on_the_way(Code::TransportTimeout, "the relay was not heard any more"),
         Some(Lost::Forgotten) => Fault::on_the_way(Code::TransportLost, Lost::Forgotten.to_string()),
+        Some(handshake @ (Lost::Alert(_) | Lost::Handshake(_))) => {
+            Fault::on_the_way(Code::TransportTls, handshake.to_string())
+        }
         Some(other) => Fault::on_the_way(Code::TransportLost, other.to_string()),
         None => {
             let code = match error.kind() {

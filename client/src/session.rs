@@ -322,7 +322,9 @@ async fn open(
     };
     let ways = Ways::new(fleet, &target.cluster, given);
     let attempt = |stream| inner::open(stream, &creds.party, &target.identity, wish.clone());
-    let reached = dial::through_relays(&creds.party, ways, &target, &|what| waiting.tell(what), attempt).await?;
+    let reached = dial::through_relays(&creds.party, ways, &target, &|what| waiting.tell(what), attempt)
+        .await
+        .map_err(|refusal| creds.explain(refusal))?;
     status.relay = Some(reached.relay.clone());
     Ok((reached, stdin_is_terminal, with_terminal))
 }
