@@ -18,10 +18,8 @@ use noderelay_client::setup::{self, Layout, Spec};
 
 use crate::process::{Bounded as _, Lines, Process, eventually, program};
 
-/// What the agent logs when it takes a new publication.
-pub const IN_FORCE: &str = "a new publication is in force";
 /// The agent's waits, short enough for tests.
-pub const SHORT: &str = "resume_window: 2s, hup_grace: 1s, reload: 200ms";
+const SHORT: &str = "resume_window: 2s, hup_grace: 1s, reload: 200ms";
 
 /// The fleet.
 pub struct Fleet {
@@ -178,39 +176,52 @@ impl Fleet {
 
     /// Changes the policy's files with `edit`, signs and publishes them as the next version.
     pub fn republish(&self, edit: impl FnOnce(&Path)) {
-        edit(&self.layout.policy());
-        let run = |words: &[&str], to: Option<&Path>| {
+        self.republish_by(&[&self.layout.signing_key()], edit);
+    }
+
+    /// As [`Self::republish`], signed by these keys. The pipeline's key is the demo's.
+    fn republish_by(&self, signers: &[&Path], edit: impl FnOnce(&Path)) {
+        let policy = self.layout.policy();
+        edit(&policy);
+        let run = |words: &[&str], key: &Path, to: Option<&Path>| {
             let mut command = Command::new(program("noderelay"));
-            command
-                .args(words)
-                .arg(self.layout.policy())
-                .arg("--key")
-                .arg(self.layout.signing_key());
+            command.args(words).arg(&policy).arg("--key").arg(key);
             if let Some(to) = to {
                 command.arg("--to").arg(to);
             }
             let output = command.bounded();
-            assert!(
-                output.status.success(),
-                "{words:?}: {}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{words:?}: {said}");
         };
-        run(&["policy", "sign"], None);
-        run(&["policy", "publish"], Some(&self.layout.published()));
+        if signers.len() > 1 {
+            run(&["policy", "sign", "--role", "root"], &self.layout.signing_key(), None);
+        }
+        for key in signers {
+            run(&["policy", "sign"], key, None);
+        }
+        run(
+            &["policy", "publish"],
+            &self.layout.signing_key(),
+            Some(&self.layout.published()),
+        );
+    }
+
+    /// As [`Self::republish`] by these keys (a second one first signs a root that names it), and waits until it is in
+    /// force on the node.
+    pub fn repolicy_by(&self, signers: &[&Path], edit: impl FnOnce(&Path)) {
+        let taken = || self.logs().matches("a new publication is in force").count();
+        let before = taken();
+        self.republish_by(signers, edit);
+        eventually("the new policy is in force", || taken() > before);
     }
 
     /// Publishes the demo's policy with a text replaced in it, and waits until it is in force on the node.
     pub fn repolicy(&self, from: &str, to: &str) {
-        let before = self.logs().matches(IN_FORCE).count();
-        self.republish(|policy| {
+        self.repolicy_by(&[&self.layout.signing_key()], |policy| {
             let file = policy.join("policies/demo.cedar");
             let text = fs::read_to_string(&file).expect("the policy");
             assert!(text.contains(from), "{from:?} is not in the policy");
             fs::write(&file, text.replace(from, to)).expect("the policy");
-        });
-        eventually("the new policy is in force", || {
-            self.logs().matches(IN_FORCE).count() > before
         });
     }
 

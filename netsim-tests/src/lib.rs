@@ -12,6 +12,7 @@
 )]
 
 pub mod fleet;
+pub mod forge;
 pub mod process;
 pub mod terminal;
 pub mod told;

@@ -80,6 +80,20 @@ impl Terminal {
         }
     }
 
+    /// Starts a client that opens a shell, waits for the shell, and takes echo and prompt from it.
+    pub fn shell(client: Command, cols: u16, rows: u16) -> Self {
+        let mut terminal = Self::start(client, cols, rows);
+        terminal.quiet();
+        terminal
+    }
+
+    /// Waits for the shell and takes echo and prompt from it.
+    pub fn quiet(&mut self) {
+        // Typed text is echoed; only the result shows the word whole.
+        self.type_in("PS1=; stty -echo; echo ready-$((0+1))\n");
+        self.wait_for("ready-1");
+    }
+
     /// Types; panics when the terminal does not take it all within [`PATIENCE`].
     pub fn type_in(&mut self, text: impl AsRef<[u8]>) {
         let (mut master, text) = (self.master.try_clone().expect("a descriptor"), text.as_ref().to_vec());

@@ -1,6 +1,6 @@
 //! What a client told people and programs when its session had ended: exit code, standard error, `--status`.
 
-use std::process::{Command, Output};
+use std::process::{ChildStdin, Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -16,15 +16,27 @@ pub struct Told {
 
 impl Told {
     /// Runs `words` on the node `local` by a client that has its options so far, without input.
-    pub fn of(mut client: Command, words: &[&str]) -> Self {
+    pub fn of(client: Command, words: &[&str]) -> Self {
+        Self::fed(client, words, |_| ())
+    }
+
+    /// As [`Self::of`], with what `feed` writes as input; the input ends when it returns.
+    pub fn fed(mut client: Command, words: &[&str], feed: impl FnOnce(&mut ChildStdin)) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("status.json");
-        let output = client
+        client
             .arg("--status")
             .arg(&file)
             .args(["local", "--"])
             .args(words)
-            .bounded();
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = client.spawn().expect("the client starts");
+        let mut input = child.stdin.take().expect("its input");
+        feed(&mut input);
+        drop(input);
+        let output = child.bounded();
         let status = std::fs::read(&file).unwrap_or_default();
         let status = serde_json::from_slice(&status).unwrap_or_default();
         Self { output, status }
@@ -35,14 +47,20 @@ impl Told {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
-    /// The session failed by this code: exit code 255, no output, the code in `--status` and in the message.
+    /// The session failed by this code: exit code 255, the code in `--status` and in the message.
     #[track_caller]
-    pub fn assert_refused(&self, code: &str) {
+    pub fn assert_failed(&self, code: &str) {
         let (said, status) = (self.said(), &self.status);
         assert_eq!(self.output.status.code(), Some(255), "{status} {said}");
         assert_eq!(status["code"], code, "{status} {said}");
         assert_eq!(status["exit_code"], 255, "{status}");
         assert!(said.contains(code), "{code} is not said:\n{said}");
+    }
+
+    /// As [`Self::assert_failed`], and nothing was shown.
+    #[track_caller]
+    pub fn assert_refused(&self, code: &str) {
+        self.assert_failed(code);
         assert!(self.output.stdout.is_empty(), "{:?}", self.output.stdout);
     }
 

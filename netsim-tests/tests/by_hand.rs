@@ -4,12 +4,12 @@
 //! As root the agent runs under the account `nobody`, so that agent and client are different users.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::Write as _;
 use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use netsim_tests::process::{Process, program};
+use netsim_tests::process::{Bounded as _, Lines, Process, program};
 
 struct Block {
     background: Option<String>,
@@ -42,7 +42,7 @@ fn blocks(page: &str) -> Vec<Block> {
 /// A shell with the programs in its path, fed block by block.
 struct Shell {
     process: Process,
-    output: Box<dyn BufRead>,
+    output: Lines,
 }
 
 impl Shell {
@@ -56,7 +56,7 @@ impl Shell {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a shell");
-        let output = Box::new(BufReader::new(child.stdout.take().unwrap()));
+        let output = Lines::of(child.stdout.take().unwrap());
         Self {
             process: Process(child),
             output,
@@ -70,13 +70,31 @@ impl Shell {
         writeln!(self.process.0.stdin.as_mut().unwrap(), "{line}").unwrap();
         let mut printed = String::new();
         loop {
-            let mut line = String::new();
-            let n = self.output.read_line(&mut line).unwrap();
-            assert!(n > 0, "the block failed:\n{block}\nit printed:\n{printed}");
-            if line == "block-done\n" {
-                return printed;
+            match self.output.line() {
+                Some(line) if line == "block-done" => return printed,
+                Some(line) => {
+                    printed.push_str(&line);
+                    printed.push('\n');
+                }
+                None => panic!(
+                    "the block failed:\n{block}\nit printed:\n{printed}\nbefore it:\n{}",
+                    self.output.seen()
+                ),
             }
-            printed.push_str(&line);
+        }
+    }
+}
+
+/// The logs of the background blocks, shown when the test fails.
+struct Logs<'a>(&'a Path);
+
+impl Drop for Logs<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for name in ["relay", "agent"] {
+                let log = fs::read_to_string(self.0.join(format!("{name}.log"))).unwrap_or_default();
+                eprintln!("--- {name}\n{log}");
+            }
         }
     }
 }
@@ -104,6 +122,7 @@ fn the_page_works_as_it_stands() {
     assert!(page.contains(":7443"));
     let page = page.replace(":7443", &format!(":{port}"));
     let folder = tempfile::tempdir().unwrap();
+    let _logs = Logs(folder.path());
     let mut shell = Shell::start(folder.path());
     let mut background = Vec::new();
     let mut printed = String::new();
@@ -141,12 +160,11 @@ fn in_the_background(folder: &Path, name: &str, line: &str) -> Process {
         let chown = Command::new("chown")
             .args(["-R", "nobody"])
             .arg(folder.join("agent"))
-            .status()
-            .unwrap();
-        assert!(chown.success());
+            .bounded();
+        assert!(chown.status.success(), "{}", String::from_utf8_lossy(&chown.stderr));
         // The way to the folder has to be open to it.
-        let open = Command::new("chmod").arg("a+x").arg(folder).status().unwrap();
-        assert!(open.success());
+        let open = Command::new("chmod").arg("a+x").arg(folder).bounded();
+        assert!(open.status.success(), "{}", String::from_utf8_lossy(&open.stderr));
         format!("exec setpriv --reuid=nobody --regid=nogroup --clear-groups {line}")
     } else {
         format!("exec {line}")
@@ -161,10 +179,8 @@ fn in_the_background(folder: &Path, name: &str, line: &str) -> Process {
     let stdout = child.stdout.take().unwrap();
     let process = Process(child);
     if name == "agent" {
-        let mut first = String::new();
-        BufReader::new(stdout).read_line(&mut first).unwrap();
-        let log = fs::read_to_string(folder.join("agent.log")).unwrap_or_default();
-        assert!(first.starts_with("ready"), "{first:?}\n{log}");
+        let first = Lines::of(stdout).line().unwrap_or_default();
+        assert!(first.starts_with("ready"), "{first:?}");
     }
     process
 }

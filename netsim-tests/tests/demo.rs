@@ -1,10 +1,9 @@
 //! `noderelay demo`: the README's first command.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use netsim_tests::process::{Process, eventually, processes_with, program};
+use netsim_tests::process::{Bounded as _, Lines, Process, eventually, processes_with, program};
 
 fn demo(home: &std::path::Path) -> Command {
     let mut command = Command::new(program("noderelay"));
@@ -22,8 +21,7 @@ fn one_command_through_a_relay_from_nothing() {
     let home = tempfile::tempdir().unwrap();
     let output = demo(home.path())
         .args(["--", "sh", "-c", "echo out; echo $PPID >/dev/null; exit 3"])
-        .output()
-        .unwrap();
+        .bounded();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert_eq!(output.stdout, b"out\n");
@@ -51,28 +49,24 @@ fn up_serves_and_starts_again_what_dies() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut stderr = Lines::of(child.stderr.take().unwrap());
     let up = Process(child);
-    let mut lines = stderr.lines();
-    let serving = lines.by_ref().map_while(Result::ok).any(|line| line.contains("serve"));
-    assert!(serving, "the demo ended before it served");
-    std::thread::spawn(move || lines.for_each(drop));
+    stderr.until("serve");
     let config = dir.join("config.yaml");
     let client = |words: &[&str]| {
         Command::new(program("noderelay"))
             .arg("--config")
             .arg(&config)
             .args(words)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
+            .bounded()
     };
     let output = client(&["--via-relay", "local", "--", "echo", "hello"]);
     assert_eq!(
         (output.status.code(), &output.stdout[..]),
         (Some(0), &b"hello\n"[..]),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
+        "{}\nthe demo said:\n{}",
+        String::from_utf8_lossy(&output.stderr),
+        stderr.seen()
     );
     let doctor = client(&["doctor", "local"]);
     assert_eq!(

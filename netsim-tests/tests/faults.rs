@@ -1,29 +1,38 @@
 //! Parts that die under a session: what the client says, what is left on the node.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::process::{Child, Stdio};
 
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::{Bounded as _, eventually, processes_with, read_within};
+use netsim_tests::process::{Bounded as _, eventually, processes_in, processes_with, read_within};
+use netsim_tests::terminal::Terminal;
 
-/// A command that shows `begun` and goes on.
-fn long(fleet: &Fleet, line: &str) -> Child {
+/// A command that shows `begun` and goes on; `options` are the client's.
+fn begun(fleet: &Fleet, options: &[&str], line: &str) -> Child {
     let mut client = fleet.client();
     client
+        .args(options)
         .args(["local", "--", "sh", "-c", line])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = client.spawn().unwrap();
-    let mut first = [0; 6];
+    let mut first = [0; 5];
     read_within(child.stdout.as_mut().unwrap(), &mut first);
-    assert_eq!(&first, b"begun\n");
+    assert_eq!(&first, b"begun");
     child
+}
+
+/// One without a terminal.
+fn long(fleet: &Fleet, line: &str) -> Child {
+    begun(fleet, &[], line)
 }
 
 /// The relay dies under a running command: a message that names what was lost, 255, no hang. Never 0.
 #[test]
 fn b006_network_loss_is_never_exit_0() {
     let mut fleet = Fleet::serving();
+    fleet.impatient();
     let child = long(&fleet, "echo begun; while :; do echo more; sleep 0.01; done");
     fleet.relay.take().unwrap().kill();
     let output = child.bounded();
@@ -36,6 +45,7 @@ fn b006_network_loss_is_never_exit_0() {
 #[test]
 fn b015_the_shell_hangs_up_when_agent_and_window_are_gone() {
     let mut fleet = Fleet::serving();
+    fleet.impatient();
     let mark = format!("mark-{}-agent", std::process::id());
     let child = long(
         &fleet,
@@ -60,21 +70,51 @@ fn hangup(fleet: &Fleet) -> String {
     fleet.layout.root.join("hung-up").display().to_string()
 }
 
-/// Clients that are killed leave no shell behind once the window is over, and the recordings say why they ended.
+/// Fifty clients that are killed leave no shell, no terminal and no loop behind once the window is over, also where HUP
+/// is ignored, and the recordings say why they ended.
 #[test]
 fn b013_no_shell_outlives_the_window() {
+    const CLIENTS: usize = 50;
     let fleet = Fleet::serving();
     let mark = format!("mark-{}-client", std::process::id());
-    let line = format!("echo begun; # {mark}\nwhile :; do sleep 0.05; done");
-    let mut clients: Vec<Child> = (0..10).map(|_| long(&fleet, &line)).collect();
+    let file = |name: String| fleet.layout.root.join(name);
+    let mut clients: Vec<Child> = (0..CLIENTS)
+        .map(|n| {
+            let (tty, ticks) = (file(format!("tty-{n}")), file(format!("ticks-{n}")));
+            let loops = format!("while :; do date >> {}; sleep 1; done # {mark}", ticks.display());
+            match n % 3 {
+                0 => begun(&fleet, &[], &format!("echo begun; {loops}")),
+                1 => begun(&fleet, &[], &format!("trap '' HUP; echo begun; {loops}")),
+                _ => {
+                    // When the terminal was made tells it from a later one of the same number.
+                    let made = format!("stat -c '%n %.9Z' \"$(tty)\" > {}", tty.display());
+                    begun(&fleet, &["-t"], &format!("{made}; trap '' HUP; echo begun; {loops}"))
+                }
+            }
+        })
+        .collect();
+    eventually("every loop writes", || {
+        (0..CLIENTS).all(|n| std::fs::metadata(file(format!("ticks-{n}"))).is_ok_and(|m| m.len() > 0))
+    });
     for client in &mut clients {
         client.kill().unwrap();
         client.wait().unwrap();
     }
-    eventually("nothing of the sessions runs", || processes_with(&mark).is_empty());
+    eventually("no shell and no loop runs", || processes_with(&mark).is_empty());
+    let [relay, agent] = [&fleet.relay, &fleet.agent].map(|of| of.as_ref().unwrap().0.id());
+    eventually("no holder is left", || {
+        let left = processes_in(&fleet.layout.root);
+        left.iter().all(|pid| [relay, agent].contains(pid))
+    });
+    for n in (0..CLIENTS).filter(|n| n % 3 == 2) {
+        let made = std::fs::read_to_string(file(format!("tty-{n}"))).unwrap();
+        let (name, made) = made.trim().split_once(' ').unwrap();
+        let there = std::fs::metadata(name).map(|m| format!("{}.{:09}", m.ctime(), m.ctime_nsec()));
+        assert_ne!(there.ok().as_deref(), Some(made), "{name} is still there");
+    }
     eventually("every recording says why it ended", || {
         let recordings = fleet.recordings();
-        recordings.len() == 10
+        recordings.len() == CLIENTS
             && recordings
                 .iter()
                 .all(|r| std::fs::read_to_string(r).unwrap().contains("session.window"))
@@ -93,18 +133,48 @@ fn a_restarted_relay_is_found_again() {
     eventually("the new agent is reached", || fleet.run(&["true"]).status.success());
 }
 
-/// No descriptor of the agent, the holder or another session is seen in a shell.
+/// Three shells see their own terminal and nothing else, and each gets its hang-up when the agent is killed.
 #[test]
-fn b015_no_descriptor_leaks_into_a_shell() {
-    let fleet = Fleet::serving();
-    let other = long(&fleet, "echo begun; sleep 600");
-    let output = fleet.run(&["ls", "-l", "/proc/self/fd"]);
-    let listed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let numbers = listed.lines().filter(|l| l.contains(" -> ")).count();
-    // 0, 1, 2 and the folder that `ls` itself reads.
-    assert_eq!(numbers, 4, "{listed}");
+fn b015_shells_see_their_terminal_alone_and_hang_up_with_the_agent() {
+    let mut fleet = Fleet::serving();
+    fleet.impatient();
+    let file = |name: String| fleet.layout.root.join(name);
+    let mut shells: Vec<Terminal> = (0..3)
+        .map(|_| {
+            let mut client = fleet.client();
+            client.arg("local");
+            Terminal::shell(client, 80, 24)
+        })
+        .collect();
+    for (n, shell) in shells.iter_mut().enumerate() {
+        let [fds, tty, hup] = ["fds", "tty", "hup"].map(|name| file(format!("{name}-{n}")));
+        let (fds_to, tty_to, hup_to) = (fds.display(), tty.display(), hup.display());
+        shell.type_in(format!(
+            "ls -l /proc/$$/fd > {fds_to}; tty > {tty_to}; trap 'echo > {hup_to}; exit' HUP; echo listed-$((1)); \
+             while :; do sleep 0.2; done\n"
+        ));
+        shell.wait_for("listed-1");
+        let own = std::fs::read_to_string(&tty).unwrap();
+        let listed = std::fs::read_to_string(&fds).unwrap();
+        let open: Vec<&str> = listed
+            .lines()
+            .filter_map(|line| Some(line.split_once(" -> ")?.1))
+            .collect();
+        assert!(open.len() >= 3, "{listed}");
+        // No socket, no other master, no key, token or recording.
+        assert!(open.iter().all(|to| *to == own.trim()), "own terminal {own}\n{listed}");
+    }
+    // Without a terminal the three standard descriptors and the folder that `ls` itself reads.
+    let listed = fleet.run(&["ls", "-l", "/proc/self/fd"]).stdout;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    assert_eq!(listed.lines().filter(|l| l.contains(" -> ")).count(), 4, "{listed}");
     assert!(!listed.contains("cast") && !listed.contains(".key"), "{listed}");
-    let mut other = other;
-    other.kill().unwrap();
-    other.wait().unwrap();
+
+    fleet.agent.take().unwrap().kill();
+    eventually("every shell got HUP", || {
+        (0..3).all(|n| fleet.layout.root.join(format!("hup-{n}")).exists())
+    });
+    for shell in &mut shells {
+        assert_eq!(shell.wait().code(), Some(255));
+    }
 }

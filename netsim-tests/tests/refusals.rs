@@ -4,7 +4,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::{Bounded as _, eventually, program};
+use netsim_tests::process::{Bounded as _, program};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -40,40 +40,6 @@ fn default_deny_names_the_missing_part() {
     assert!(fleet.recordings().is_empty(), "nothing was started");
 }
 
-/// A certificate that is expired, of another CA or of another role opens nothing.
-#[test]
-fn bad_certificates_open_nothing() {
-    let fleet = Fleet::serving();
-    let other = fleet.layout.root.join("other-ca");
-    let init = Command::new(program("noderelay"))
-        .args(["pki", "init", "--trust-domain", "demo.noderelay", "--cluster", "demo"])
-        .arg(&other)
-        .bounded();
-    assert!(init.status.success(), "{}", said(&init));
-    // The control: the same person with a good certificate gets in.
-    let good = fleet.client_as(&fleet.layout.ca(), "tester", &["demo-operators"], HOUR);
-    let good = id_of(good);
-    assert_eq!(good.status.code(), Some(0), "{}", said(&good));
-    let started = fleet.recordings().len();
-    assert_refused(
-        &id_of(fleet.client_as(&other, "tester", &["demo-operators"], HOUR)),
-        &[],
-    );
-    assert_refused(&id_of(fleet.client_of(&fleet.layout.root.join("agent/node"))), &[]);
-    eventually("a certificate of one second has expired", || {
-        let brief = fleet.client_as(
-            &fleet.layout.ca(),
-            "tester",
-            &["demo-operators"],
-            Duration::from_secs(1),
-        );
-        std::thread::sleep(Duration::from_millis(1100));
-        let output = id_of(brief);
-        output.status.code() == Some(255) && said(&output).contains("expired")
-    });
-    assert_eq!(fleet.recordings().len(), started, "nothing was started");
-}
-
 /// A node that is not the one that was asked for can't stand in for it: an agent whose certificate names another node is
 /// not routed to, and nothing falls back to it.
 #[test]
@@ -81,25 +47,6 @@ fn only_the_node_that_was_asked_for_answers() {
     let fleet = Fleet::serving();
     let output = fleet.client().args(["other-node", "--", "id"]).bounded();
     assert_refused(&output, &["relay.no_such_node"]);
-}
-
-/// A publication that does not verify changes nothing on the node; the last good one stays in force.
-#[test]
-fn a_bad_publication_leaves_the_last_good_one_in_force() {
-    let fleet = Fleet::serving();
-    assert!(
-        fleet.run(&["true"]).status.success(),
-        "the client has a last good one, too"
-    );
-    let timestamp = fleet.layout.published().join("metadata/timestamp.json");
-    let good = std::fs::read_to_string(&timestamp).unwrap();
-    assert!(good.contains("\"version\":1"), "{good}");
-    std::fs::write(&timestamp, good.replace("\"version\":1", "\"version\":2")).unwrap();
-    eventually("the agent noticed", || {
-        fleet.logs().contains("the last good one stays in force")
-    });
-    let output = fleet.run(&["echo", "still here"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
 }
 
 /// A policy that does not parse is refused where it is signed, and would be refused on the node.
@@ -140,22 +87,4 @@ fn a_policy_that_takes_the_right_away_ends_the_session() {
     assert_eq!(ended.status.code(), Some(255), "{}", said(&ended));
     assert!(said(&ended).contains("session.policy"), "{}", said(&ended));
     assert_refused(&id_of(fleet.client()), &["policy.denied"]);
-}
-
-/// Level `strict`: where no recording can be written, nothing starts, and the cause is said.
-#[test]
-fn b022_strict_no_recording_no_shell() {
-    let fleet = Fleet::serving();
-    fleet.republish(|policy| {
-        let file = policy.join("policies/demo.cedar");
-        let text = std::fs::read_to_string(&file).unwrap();
-        std::fs::write(&file, text.replace("\"required\"", "\"strict\"")).unwrap();
-    });
-    eventually("the new policy is in force", || {
-        fleet.logs().contains("a new publication is in force")
-    });
-    // A file in the folder's place: it takes no recording, whoever the agent runs as.
-    std::fs::remove_dir_all(fleet.layout.recordings()).unwrap();
-    std::fs::write(fleet.layout.recordings(), "").unwrap();
-    assert_refused(&id_of(fleet.client()), &["recording.unavailable"]);
 }

@@ -18,16 +18,7 @@ fn paste() -> String {
 fn shell(fleet: &Fleet, cols: u16, rows: u16) -> Terminal {
     let mut client = fleet.client();
     client.arg("local");
-    let mut terminal = Terminal::start(client, cols, rows);
-    quiet(&mut terminal);
-    terminal
-}
-
-/// Waits for the shell behind a terminal and takes echo and prompt from it.
-fn quiet(terminal: &mut Terminal) {
-    // Typed text is echoed; only the result shows the word whole.
-    terminal.type_in("PS1=; stty -echo; echo ready-$((0+1))\n");
-    terminal.wait_for("ready-1");
+    Terminal::shell(client, cols, rows)
 }
 
 /// A round trip through the shell: whatever the client was told before has been dealt with.
@@ -102,7 +93,7 @@ fn b002_sizes_before_the_shell_and_none_at_all() {
         early.resize(n, n);
     }
     early.resize(77, 33);
-    quiet(&mut early);
+    early.quiet();
     eventually("the size from before the shell", || {
         early.type_in("stty size\n");
         early.shown().contains("33 77")
@@ -204,13 +195,13 @@ fn b001_keys_work_during_a_paste() {
         "{} bytes",
         arrived.len()
     );
-    // Nobody reads at all: what was pasted stands in the way of the key.
+    // Nobody reads at all, and the terminal's own queues are full: what was pasted stands in the way of the key.
     let nap = format!("600.{}", std::process::id());
     terminal.type_in(format!("stty -echo; sleep {nap}\n"));
     eventually("the sleep runs", || {
         !processes_with(&format!("sleep\0{nap}")).is_empty()
     });
-    terminal.type_in(&paste[..16 * 1024]);
+    terminal.type_in(&paste[..32 * 1024]);
     terminal.type_in("\x03");
     terminal.type_in("echo woken-$((1))\n");
     terminal.wait_for("woken-1");
