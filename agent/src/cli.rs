@@ -71,7 +71,11 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "noderelay-agent: {error:#}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "noderelay-agent: {}",
+                noderelay_pki::text::chain(&*error)
+            );
             ExitCode::FAILURE
         }
     }

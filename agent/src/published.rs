@@ -66,17 +66,9 @@ impl Published {
             let fingerprint = store.pin_first_use(directory)?;
             tracing::info!(%fingerprint, "root of trust pinned on first use");
         }
-        let ((publication, (policy, trust)), fault) = match store.load_accepted(directory, now, usable).await {
-            Ok(Accepted::New(publication, parsed)) => ((publication, parsed), None),
-            Ok(Accepted::Same(publication)) => {
-                let parsed = usable(&publication)?;
-                ((publication, parsed), None)
-            }
-            Err(error) => match last_good(&store, now).await {
-                Some(last) => (last, Some(error.to_string())),
-                None => return Err(error),
-            },
-        };
+        let begun = store.begin(directory, now, usable).await?;
+        let (publication, (policy, trust)) = (begun.publication, begun.made);
+        let fault = begun.refused.map(|refused| refused.to_string());
         if let Some(fault) = &fault {
             tracing::warn!(%fault, "the publication can't be used; the last good one is in force");
         }
@@ -120,13 +112,6 @@ impl Published {
             }
         }
     }
-}
-
-async fn last_good(store: &Store, now: Timestamp) -> Option<(Publication, (PolicySet, TrustAnchors))> {
-    store.last_good_accepted(now, usable).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "the last good publication can't be used");
-        None
-    })
 }
 
 /// What the agent makes of a publication; it must be able to before the publication counts.

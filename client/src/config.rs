@@ -23,7 +23,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use noderelay_pki::files;
+use noderelay_pki::files::{self, FileError};
 use noderelay_pki::name::ClusterName;
 use noderelay_pki::text::{Period, escape};
 use serde::{Deserialize, Serialize};
@@ -97,13 +97,8 @@ pub enum ConfigError {
     #[error("neither NODERELAY_CONFIG nor XDG_CONFIG_HOME nor HOME is set; name the file with --config FILE")]
     NoPlace,
     /// The file is missing or unreadable.
-    #[error("{path}: {cause}")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// What the system said.
-        cause: String,
-    },
+    #[error(transparent)]
+    Unreadable(#[from] FileError),
     /// The file does not say what it should.
     #[error("{path}: {seen}")]
     Invalid {
@@ -209,10 +204,7 @@ impl Config {
     /// # Errors
     /// It is missing, unreadable, too large or not valid.
     pub fn load_with(file: &Path, places: &Places) -> Result<Self, ConfigError> {
-        let bytes = files::read_bounded(file, MAX_FILE as _).map_err(|error| ConfigError::Unreadable {
-            path: shown(file),
-            cause: escape(&error.to_string(), 300),
-        })?;
+        let bytes = files::read_bounded(file, MAX_FILE)?;
         let folder = match file.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
             _ => PathBuf::from("."),

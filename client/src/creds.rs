@@ -13,10 +13,12 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use noderelay_bundle::{BundleError, Publication, Store};
+use noderelay_bundle::{Begun, BundleError, Publication, Store};
 use noderelay_link::identity_code;
+use noderelay_pki::files::{self, FileError};
 use noderelay_pki::tls::{Credentials, Live, Party, TlsError};
-use noderelay_pki::{PeerRefused, Usage, files};
+use noderelay_pki::trust::TrustAnchors;
+use noderelay_pki::{PeerRefused, Usage};
 use noderelay_proto::code::{Code, Origin};
 use thiserror::Error;
 
@@ -45,19 +47,14 @@ pub struct Creds {
 #[derive(Debug, Error)]
 pub enum CredsError {
     /// Certificate or key.
-    #[error("{0}")]
+    #[error(transparent)]
     Identity(#[from] TlsError),
     /// The bundle.
-    #[error("{0}")]
+    #[error(transparent)]
     Bundle(#[from] BundleError),
     /// The root file.
-    #[error("{path}: {cause}")]
-    Root {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        cause: String,
-    },
+    #[error("root of trust: {0}")]
+    Root(FileError),
     /// Nothing to pin.
     #[error(
         "no root of trust is pinned in {state}, and the configuration names none (root: FILE or root_fingerprint: SHA-256)"
@@ -74,7 +71,7 @@ impl CredsError {
         let code = match self {
             Self::Identity(TlsError::Expired { .. }) => Code::IdentityExpired,
             Self::Identity(_) => Code::ClientIdentity,
-            Self::Bundle(_) | Self::Root { .. } | Self::NoRoot { .. } => Code::ClientBundle,
+            Self::Bundle(_) | Self::Root(_) | Self::NoRoot { .. } => Code::ClientBundle,
         };
         Fault::new(code, Origin::Client, self.to_string())
     }
@@ -87,13 +84,15 @@ impl Creds {
     /// What is missing or not usable.
     pub async fn load(config: &Config, now: Timestamp) -> Result<Self, CredsError> {
         let credentials = Credentials::load(&config.identity.certificate, &config.identity.key, now)?;
-        let (publication, stale_because) = publication(config, now).await?;
-        let trust = publication.fleet().trust_anchors()?;
-        let refused = trust.verify(credentials.chain(), Usage::Client, &PERSONS, now).err();
+        let begun = publication(config, now).await?;
+        let refused = begun
+            .made
+            .verify(credentials.chain(), Usage::Client, &PERSONS, now)
+            .err();
         Ok(Self {
-            party: Party::new(Live::new(credentials), Live::new(trust)),
-            publication,
-            stale_because,
+            party: Party::new(Live::new(credentials), Live::new(begun.made)),
+            publication: begun.publication,
+            stale_because: begun.refused,
             refused,
         })
     }
@@ -109,20 +108,17 @@ impl Creds {
     }
 }
 
-/// The newest publication that verifies; the second part says why it is not the one in the directory.
+/// The newest publication that verifies, and whom it trusts.
 ///
 /// # Errors
 /// There is none at all.
-pub async fn publication(config: &Config, now: Timestamp) -> Result<(Publication, Option<BundleError>), CredsError> {
+pub async fn publication(config: &Config, now: Timestamp) -> Result<Begun<TrustAnchors, BundleError>, CredsError> {
     let state = config.state.join("bundle");
     let store = Store::open(&state)?;
     if store.pinned()?.is_none() {
         match (&config.root, &config.root_fingerprint) {
             (Some(path), _) => {
-                let root = files::read_bounded(path, MAX_ROOT).map_err(|error| CredsError::Root {
-                    path: path.clone(),
-                    cause: error.to_string(),
-                })?;
+                let root = files::read_bounded(path, MAX_ROOT).map_err(CredsError::Root)?;
                 store.pin(&root)?;
             }
             (None, Some(fingerprint)) => {
@@ -131,11 +127,6 @@ pub async fn publication(config: &Config, now: Timestamp) -> Result<(Publication
             (None, None) => return Err(CredsError::NoRoot { state }),
         }
     }
-    match store.load(&config.bundle, now).await {
-        Ok(publication) => Ok((publication, None)),
-        Err(refused) => match store.last_good(now).await {
-            Ok(Some(last)) => Ok((last, Some(refused))),
-            _ => Err(refused.into()),
-        },
-    }
+    let usable = |publication: &Publication| publication.fleet().trust_anchors();
+    Ok(store.begin(&config.bundle, now, usable).await?)
 }

@@ -45,6 +45,8 @@ pub struct Whoami {
     pub certificate_fingerprint: String,
     /// The policy version of the bundle in force here.
     pub policy_version: Option<u64>,
+    /// Whether that bundle is a demo's, or one signer alone can change it.
+    pub demo: bool,
     /// Why the fleet would refuse this certificate.
     pub refused: Option<String>,
 }
@@ -58,15 +60,10 @@ impl Whoami {
         let credentials = Credentials::load(&config.identity.certificate, &config.identity.key, now)?;
         let bundle = creds::publication(config, now).await;
         let refused = match &bundle {
-            Ok((publication, _)) => publication
-                .fleet()
-                .trust_anchors()
-                .map_err(|error| error.to_string())
-                .and_then(|trust| {
-                    let verified = trust.verify(credentials.chain(), Usage::Client, &PERSONS, now);
-                    verified.map(|_| ()).map_err(|refused| refused.to_string())
-                })
-                .err(),
+            Ok(begun) => {
+                let verified = begun.made.verify(credentials.chain(), Usage::Client, &PERSONS, now);
+                verified.err().map(|refused| refused.to_string())
+            }
             Err(error) => Some(format!("no bundle to compare with: {error}")),
         };
         let identity = credentials.identity();
@@ -82,7 +79,8 @@ impl Whoami {
             attested_at: credentials.attested_at().map(time::format),
             key_fingerprint: credentials.key_fingerprint().to_owned(),
             certificate_fingerprint: credentials.certificate_fingerprint(),
-            policy_version: bundle.ok().map(|(publication, _)| publication.policy_version()),
+            policy_version: bundle.as_ref().ok().map(|begun| begun.publication.policy_version()),
+            demo: bundle.is_ok_and(|begun| begun.publication.demo()),
             refused,
         })
     }
@@ -122,7 +120,8 @@ impl fmt::Display for Whoami {
         writeln!(f, "key          sha256 {}", self.key_fingerprint)?;
         writeln!(f, "certificate  sha256 {}", self.certificate_fingerprint)?;
         if let Some(version) = self.policy_version {
-            writeln!(f, "bundle       policy version {version}")?;
+            let demo = if self.demo { " (a demo's, or of one signer)" } else { "" };
+            writeln!(f, "bundle       policy version {version}{demo}")?;
         }
         match &self.refused {
             None => writeln!(f, "accepted     by the fleet file in force here"),

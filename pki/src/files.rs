@@ -26,47 +26,49 @@ use crate::tls::Live;
 /// Largest certificate or key file.
 pub const MAX_PEM_FILE: usize = 256 * 1024;
 
-/// A file could not be used.
+/// A file or directory could not be used: `PATH: what is wrong with it`.
 #[derive(Debug, thiserror::Error)]
-pub enum FileError {
+#[error("{}: {problem}", path.display())]
+pub struct FileError {
+    /// Which one.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    #[source]
+    pub problem: Problem,
+}
+
+/// What is wrong with a file or directory, without its name.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
     /// The operating system refused.
-    #[error("{action} {}: {source}", path.display())]
+    #[error("{action}: {source}")]
     Io {
         /// What was being done.
         action: &'static str,
-        /// To which file.
-        path: PathBuf,
         /// What the system said.
         #[source]
         source: io::Error,
     },
     /// Larger than it may be.
-    #[error("{} is larger than {max} bytes: that is not what belongs here", path.display())]
+    #[error("larger than {max} bytes: that is not what belongs here")]
     TooLarge {
-        /// Which file.
-        path: PathBuf,
         /// Bytes allowed.
         max: usize,
     },
     /// A directory, device, pipe or socket.
-    #[error("{} is not a regular file", path.display())]
-    NotAFile {
-        /// Which path.
-        path: PathBuf,
-    },
-    /// Others may read or write a private file.
-    #[error("{} has mode {mode:04o}, so others can get at it: run chmod 0600 {}", path.display(), path.display())]
+    #[error("not a regular file")]
+    NotAFile,
+    /// Others may get at a private file or directory.
+    #[error("mode {mode:04o} lets others get at it: run chmod {private:04o} on it")]
     TooWide {
-        /// Which file.
-        path: PathBuf,
         /// Its mode.
         mode: u32,
+        /// The mode that it should have.
+        private: u32,
     },
-    /// A private file belongs to somebody else.
-    #[error("{} belongs to user id {owner}, not to us ({us}) or root: its owner could replace it", path.display())]
+    /// A private file or directory belongs to somebody else.
+    #[error("it belongs to user id {owner}, not to us ({us}) or root: its owner could replace it")]
     ForeignOwner {
-        /// Which file.
-        path: PathBuf,
         /// Its owner.
         owner: u32,
         /// Our effective user id.
@@ -74,19 +76,32 @@ pub enum FileError {
     },
 }
 
+impl Problem {
+    fn of(self, path: &Path) -> FileError {
+        FileError {
+            path: path.to_owned(),
+            problem: self,
+        }
+    }
+}
+
 impl FileError {
+    /// The error of the operating system, if it was one.
+    pub fn io(&self) -> Option<&io::Error> {
+        match &self.problem {
+            Problem::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+
     /// True if the file (or a directory on the way) does not exist.
     pub fn is_missing(&self) -> bool {
-        matches!(self, FileError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        self.io().is_some_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 }
 
 fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FileError {
-    move |source| FileError::Io {
-        action,
-        path: path.to_owned(),
-        source,
-    }
+    move |source| Problem::Io { action, source }.of(path)
 }
 
 /// Reads a whole file of at most `max` bytes; only regular files (through symlinks).
@@ -106,33 +121,17 @@ fn read(path: &Path, max: usize, private: bool) -> Result<Vec<u8>, FileError> {
         .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
         .open(path)
         .map_err(io_error("can't open", path))?;
-    let facts = file.metadata().map_err(io_error("can't look at", path))?;
+    let facts = file.metadata().map_err(io_error("can't look at it", path))?;
     if !facts.is_file() {
-        return Err(FileError::NotAFile { path: path.to_owned() });
+        return Err(Problem::NotAFile.of(path));
     }
     if private {
-        let mode = facts.mode() & 0o7777;
-        if mode & 0o077 != 0 {
-            return Err(FileError::TooWide {
-                path: path.to_owned(),
-                mode,
-            });
-        }
-        let us = nix::unistd::geteuid().as_raw();
-        if facts.uid() != us && facts.uid() != 0 {
-            return Err(FileError::ForeignOwner {
-                path: path.to_owned(),
-                owner: facts.uid(),
-                us,
-            });
-        }
+        ours_alone(path, &facts)?;
     }
+    let too_large = || Problem::TooLarge { max }.of(path);
     let size = usize::try_from(facts.len()).unwrap_or(usize::MAX);
     if size > max {
-        return Err(FileError::TooLarge {
-            path: path.to_owned(),
-            max,
-        });
+        return Err(too_large());
     }
     // Room for everything at once: a private key must not leave copies behind while the buffer grows.
     let mut bytes = Vec::with_capacity(size.saturating_add(1));
@@ -141,27 +140,31 @@ fn read(path: &Path, max: usize, private: bool) -> Result<Vec<u8>, FileError> {
         .read_to_end(&mut bytes)
         .map_err(io_error("can't read", path))?;
     if bytes.len() > max {
-        return Err(FileError::TooLarge {
-            path: path.to_owned(),
-            max,
-        });
+        return Err(too_large());
     }
     Ok(bytes)
+}
+
+/// No access for group or others, and owned by us or by root.
+fn ours_alone(path: &Path, facts: &fs::Metadata) -> Result<(), FileError> {
+    let mode = facts.mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        let private = if facts.is_dir() { 0o700 } else { 0o600 };
+        return Err(Problem::TooWide { mode, private }.of(path));
+    }
+    let us = nix::unistd::geteuid().as_raw();
+    if facts.uid() != us && facts.uid() != 0 {
+        let owner = facts.uid();
+        return Err(Problem::ForeignOwner { owner, us }.of(path));
+    }
+    Ok(())
 }
 
 /// Writes a file so that a reader, or a crash, sees the old content or the new one, never a part: temporary file in
 /// the same directory with exactly `mode`, synced, renamed, directory synced.
 pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
-    let directory = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut random = [0u8; 8];
-    aws_lc_rs::rand::fill(&mut random)
-        .map_err(|_| io_error("can't make a random name beside", path)(io::Error::other("no randomness")))?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name: String = name.chars().take(64).collect();
-    let temporary = directory.join(format!(".{name}.{}.tmp", hex::encode(random)));
+    let directory = folder_of(path);
+    let temporary = beside(path)?;
     let written = write_whole(&temporary, bytes, mode)
         .and_then(|()| fs::rename(&temporary, path).map_err(io_error("can't put into place", path)));
     if written.is_err() {
@@ -174,6 +177,36 @@ pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileErro
         .map_err(io_error("can't sync", directory))
 }
 
+/// Whether [`write_atomic`] could put a file there: makes its temporary file, empty, and removes it again.
+///
+/// # Errors
+/// Why it could not: no such directory, no permission, no room.
+pub fn could_write(path: &Path) -> Result<(), FileError> {
+    let temporary = beside(path)?;
+    let made = write_whole(&temporary, b"", 0o600);
+    // Made or not, nothing of it is to stay.
+    let _ = fs::remove_file(&temporary);
+    made
+}
+
+/// The directory in which `path` lies.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// A new name in the same directory.
+fn beside(path: &Path) -> Result<PathBuf, FileError> {
+    let mut random = [0u8; 8];
+    aws_lc_rs::rand::fill(&mut random)
+        .map_err(|_| io_error("can't make a random name beside it", path)(io::Error::other("no randomness")))?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name: String = name.chars().take(64).collect();
+    Ok(folder_of(path).join(format!(".{name}.{}.tmp", hex::encode(random))))
+}
+
 fn write_whole(temporary: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     let mut file = OpenOptions::new()
         .write(true)
@@ -182,7 +215,7 @@ fn write_whole(temporary: &Path, bytes: &[u8], mode: u32) -> Result<(), FileErro
         .open(temporary)
         .map_err(io_error("can't create", temporary))?;
     file.set_permissions(fs::Permissions::from_mode(mode))
-        .map_err(io_error("can't set the mode of", temporary))?;
+        .map_err(io_error("can't set its mode", temporary))?;
     file.write_all(bytes).map_err(io_error("can't write", temporary))?;
     file.sync_all().map_err(io_error("can't sync", temporary))
 }
@@ -195,24 +228,9 @@ pub fn private_directory(path: &Path) -> Result<(), FileError> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(io_error("can't make the directory", path))?;
-    let facts = fs::metadata(path).map_err(io_error("can't look at", path))?;
-    let mode = facts.mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        return Err(FileError::TooWide {
-            path: path.to_owned(),
-            mode,
-        });
-    }
-    let us = nix::unistd::geteuid().as_raw();
-    if facts.uid() != us && facts.uid() != 0 {
-        return Err(FileError::ForeignOwner {
-            path: path.to_owned(),
-            owner: facts.uid(),
-            us,
-        });
-    }
-    Ok(())
+        .map_err(io_error("can't make this directory", path))?;
+    let facts = fs::metadata(path).map_err(io_error("can't look at it", path))?;
+    ours_alone(path, &facts)
 }
 
 /// What a [`Watched::check`] found.

@@ -7,6 +7,7 @@ use rustls_pki_types::CertificateDer;
 use serde::Serialize;
 
 use crate::leaf::Leaf;
+use crate::text::escape;
 use crate::verify::PeerRefused;
 use crate::{key, time, trust};
 
@@ -80,21 +81,16 @@ fn bare(identity: String, not_before: Timestamp, not_after: Timestamp, key_finge
 
 impl std::fmt::Display for Facts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        writeln!(
-            f,
-            "{:<12}{}{}",
-            "identity",
-            self.identity,
-            if self.ca { " (CA)" } else { "" }
-        )?;
+        let ca = if self.ca { " (CA)" } else { "" };
+        writeln!(f, "{:<12}{}{ca}", "identity", escape(&self.identity, 4096))?;
         writeln!(f, "{:<12}{} to {}", "valid", self.not_before, self.not_after)?;
         writeln!(f, "{:<12}{}", "key", self.key_fingerprint)?;
         if !self.groups.is_empty() {
-            writeln!(f, "{:<12}{}", "groups", self.groups.join(", "))?;
+            writeln!(f, "{:<12}{}", "groups", escape(&self.groups.join(", "), 4096))?;
         }
         for (name, value) in [("node uid", &self.node_uid), ("attested", &self.attested_at)] {
             if let Some(value) = value {
-                writeln!(f, "{name:<12}{value}")?;
+                writeln!(f, "{name:<12}{}", escape(value, 256))?;
             }
         }
         Ok(())

@@ -120,6 +120,28 @@ impl<W: Write> Write for LogLines<W> {
     }
 }
 
+/// The lines of a text that may hold text from elsewhere, each escaped, and those after the first moved in: what came from
+/// elsewhere can't begin a line.
+pub fn escape_lines(text: &str, max: usize) -> String {
+    let lines: Vec<_> = text.trim_end().lines().map(|line| escape(line, max)).collect();
+    lines.join("\n  ")
+}
+
+/// An error with its causes: `what: why: why that`. A cause that its error tells already is not told twice.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut whole = error.to_string();
+    let mut last = whole.clone();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+        let cause = cause.to_string();
+        if !last.contains(&cause) {
+            whole.push_str(": ");
+            whole.push_str(&cause);
+        }
+        last = cause;
+    }
+    whole
+}
+
 /// True for characters that must not be shown as they are: control characters, characters that turn the direction
 /// of the text, and characters that take no room or look like nothing, so that two different names look the same.
 pub fn is_invisible(c: char) -> bool {

@@ -74,7 +74,11 @@ pub fn execute(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Stderr may be closed; there is no other place to say so.
-            let _ = writeln!(std::io::stderr(), "noderelay-relay: {error:#}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "noderelay-relay: {}",
+                noderelay_pki::text::chain(&*error)
+            );
             ExitCode::FAILURE
         }
     }

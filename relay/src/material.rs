@@ -113,21 +113,12 @@ impl Material {
             None => store.pin_first_use(&config.bundle)?,
         };
         let accept = |publication: &Publication| usable(&own, publication);
-        let (in_force, anchors) = match store.load_accepted(&config.bundle, now, accept).await {
-            Ok(Accepted::New(publication, anchors)) => (publication, anchors),
-            // Nothing was handed out before; were it so, its trust would be made once more.
-            Ok(Accepted::Same(publication)) => {
-                let anchors = usable(&own, &publication)?;
-                (publication, anchors)
-            }
-            Err(error) => match store.last_good_accepted(now, accept).await {
-                Ok(Some((last, anchors))) => {
-                    warn!(code = error.code(), %error, version = last.policy_version(), "bundle refused; going on with the last good one");
-                    (last, anchors)
-                }
-                Ok(None) | Err(_) => return Err(error),
-            },
-        };
+        let begun = store.begin(&config.bundle, now, accept).await?;
+        let (in_force, anchors) = (begun.publication, begun.made);
+        if let Some(error) = begun.refused {
+            let version = in_force.policy_version();
+            warn!(code = error.code(), %error, version, "bundle refused; going on with the last good one");
+        }
         let party = Party::new(identity.live(), Live::new(anchors));
         let map = Live::new(Map::new(own.cluster.clone(), in_force.fleet()));
         let material = Self {

@@ -23,7 +23,7 @@ use crate::source::{Directory, Files};
 use crate::verify::{self as steps, Floors, TrustedRoot};
 use crate::{fleet, principals, yaml};
 use jiff::{SignedDuration, Timestamp};
-use noderelay_pki::files::{read_bounded, write_atomic};
+use noderelay_pki::files::{FileError, read_bounded, write_atomic};
 use noderelay_pki::name::TrustDomain;
 use noderelay_pki::text::Period;
 use serde::{Deserialize, Serialize};
@@ -130,6 +130,15 @@ pub enum AuthorError {
         /// The files.
         names: Vec<String>,
     },
+}
+
+impl From<FileError> for AuthorError {
+    fn from(error: FileError) -> Self {
+        Self::File {
+            file: error.path.display().to_string(),
+            cause: error.problem.to_string(),
+        }
+    }
 }
 
 /// Keys and threshold of a role.
@@ -407,23 +416,19 @@ fn is_content(name: &str) -> bool {
 }
 
 fn read(path: &Path, max: usize) -> Result<Vec<u8>, AuthorError> {
-    read_bounded(path, max).map_err(|e| AuthorError::File {
-        file: path.display().to_string(),
-        cause: e.to_string(),
-    })
+    Ok(read_bounded(path, max)?)
 }
 
 /// Writes a file of a repository or publication, with its directories.
 fn write(directory: &Path, name: &str, bytes: &[u8]) -> Result<(), AuthorError> {
     let path: PathBuf = directory.join(name);
-    let failed = |cause: String| AuthorError::File {
-        file: path.display().to_string(),
-        cause,
-    };
     if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(|e| failed(e.to_string()))?;
+        std::fs::create_dir_all(parent).map_err(|e| AuthorError::File {
+            file: parent.display().to_string(),
+            cause: e.to_string(),
+        })?;
     }
-    write_atomic(&path, bytes, 0o644).map_err(|e| failed(e.to_string()))
+    Ok(write_atomic(&path, bytes, 0o644)?)
 }
 
 fn list(keys: &[PublicKey]) -> String {

@@ -41,4 +41,4 @@ pub use key::PublicKey;
 pub use metadata::Role;
 pub use principals::PrincipalsFile;
 pub use publication::{Freshness, Publication, Versions};
-pub use store::{Accepted, Store};
+pub use store::{Accepted, Begun, Store};

@@ -208,7 +208,8 @@ impl Publication {
         &self.parts.root.document
     }
 
-    /// Whether this is a demonstration: the root is marked so, or one signer alone can decide.
+    /// Whether people are told that this is not for real nodes: the root is marked as a demonstration's, or one signer alone
+    /// can decide.
     #[must_use]
     pub fn demo(&self) -> bool {
         let root = self.root();

@@ -7,6 +7,7 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use noderelay_pki::files::{self, FileError};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject;
 use std::fmt;
@@ -67,6 +68,15 @@ enum Pair {
     P256(EcdsaKeyPair),
 }
 
+impl From<FileError> for KeyFileError {
+    fn from(error: FileError) -> Self {
+        Self::File {
+            file: error.path.display().to_string(),
+            cause: error.problem.to_string(),
+        }
+    }
+}
+
 impl SigningKey {
     /// Makes a new key.
     ///
@@ -102,10 +112,7 @@ impl SigningKey {
             });
         }
         let pem = self.to_pem()?;
-        noderelay_pki::files::write_atomic(file, pem.as_bytes(), 0o600).map_err(|e| KeyFileError::File {
-            file: file.display().to_string(),
-            cause: e.to_string(),
-        })
+        Ok(files::write_atomic(file, pem.as_bytes(), 0o600)?)
     }
 
     /// Reads a key; a file that others can read is refused.
@@ -113,12 +120,10 @@ impl SigningKey {
     /// # Errors
     /// The file cannot be read, is open to others, or holds no such key.
     pub fn load(file: &Path) -> Result<Self, KeyFileError> {
-        let shown = file.display().to_string();
-        let bytes = noderelay_pki::files::read_private(file, MAX_KEY_FILE).map_err(|e| KeyFileError::File {
-            file: shown.clone(),
-            cause: e.to_string(),
-        })?;
-        Self::from_pem(&bytes).ok_or(KeyFileError::NoKey { file: shown })
+        let bytes = files::read_private(file, MAX_KEY_FILE)?;
+        Self::from_pem(&bytes).ok_or_else(|| KeyFileError::NoKey {
+            file: file.display().to_string(),
+        })
     }
 
     /// From PEM text.

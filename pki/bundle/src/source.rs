@@ -4,7 +4,7 @@
 //! symlink swap, and a reader must not take half of the old and half of the new one.
 
 use crate::error::BundleError;
-use noderelay_pki::files::FileError;
+use noderelay_pki::files::Problem;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -70,12 +70,14 @@ impl Source for Directory {
         match noderelay_pki::files::read_bounded(&path, max) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.is_missing() => Ok(None),
-            Err(FileError::TooLarge { .. }) => Err(too_large(file, max)),
-            Err(FileError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotADirectory => Ok(None),
-            Err(error) => Err(BundleError::Unreadable {
-                file: file.to_owned(),
-                cause: error.to_string(),
-            }),
+            Err(error) => match error.problem {
+                Problem::TooLarge { .. } => Err(too_large(file, max)),
+                Problem::Io { source, .. } if source.kind() == std::io::ErrorKind::NotADirectory => Ok(None),
+                problem => Err(BundleError::Unreadable {
+                    file: path.display().to_string(),
+                    cause: problem.to_string(),
+                }),
+            },
         }
     }
 }

@@ -40,15 +40,24 @@ fn reading_has_limits() {
     assert_eq!(read_bounded(&path, 100).unwrap().len(), 100);
     assert!(matches!(
         read_bounded(&path, 99),
-        Err(FileError::TooLarge { max: 99, .. })
+        Err(FileError {
+            problem: Problem::TooLarge { max: 99 },
+            ..
+        })
     ));
     assert!(matches!(
         read_bounded(directory.path(), 99),
-        Err(FileError::NotAFile { .. })
+        Err(FileError {
+            problem: Problem::NotAFile,
+            ..
+        })
     ));
     assert!(matches!(
         read_bounded(Path::new("/dev/zero"), 99),
-        Err(FileError::NotAFile { .. })
+        Err(FileError {
+            problem: Problem::NotAFile,
+            ..
+        })
     ));
     assert!(
         read_bounded(&directory.path().join("none"), 99)
@@ -58,7 +67,13 @@ fn reading_has_limits() {
     // A pipe does not make us wait for its writer.
     let pipe = directory.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    assert!(matches!(read_bounded(&pipe, 99), Err(FileError::NotAFile { .. })));
+    assert!(matches!(
+        read_bounded(&pipe, 99),
+        Err(FileError {
+            problem: Problem::NotAFile,
+            ..
+        })
+    ));
 }
 
 #[test]
@@ -69,7 +84,19 @@ fn private_directories() {
     private_directory(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o700);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(matches!(private_directory(&path), Err(FileError::TooWide { .. })));
+    let error = private_directory(&path).unwrap_err();
+    assert!(matches!(error.problem, Problem::TooWide { .. }), "{error}");
+    // What is advised helps: a directory without x could not be entered any more.
+    assert!(error.to_string().contains("chmod 0700"), "{error}");
+}
+
+#[test]
+fn whether_a_file_could_be_written_is_known_before_and_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    could_write(&directory.path().join("new")).unwrap();
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    let missing = could_write(&directory.path().join("none/new")).unwrap_err();
+    assert!(missing.is_missing(), "{missing}");
 }
 
 fn number(path: &Path) -> impl Fn(Timestamp) -> Result<u32, String> + Send + Sync + 'static {

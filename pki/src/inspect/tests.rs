@@ -34,3 +34,19 @@ fn a_certificate_says_who_and_until_when() {
     assert_eq!(leaf.key_fingerprint, key.fingerprint());
     assert!(facts(&vec![0x30, 0].into()).is_err());
 }
+
+#[test]
+fn what_a_stranger_wrote_is_shown_escaped() {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let facts = Facts {
+        groups: vec!["on\u{202e}call".into()],
+        node_uid: Some("\u{1b}[2J\nkey".into()),
+        ..bare("spiffe://\u{200b}".into(), now, now, String::new())
+    };
+    let shown = facts.to_string();
+    assert_eq!(shown.lines().count(), 5, "{shown}");
+    assert!(
+        !shown.chars().any(|c| c != '\n' && crate::text::is_invisible(c)),
+        "{shown:?}"
+    );
+}

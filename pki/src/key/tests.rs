@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
+use crate::files::Problem;
 
 #[test]
 fn a_key_survives_the_disk_with_mode_0600() {
@@ -25,7 +26,16 @@ fn a_key_file_that_others_can_read_is_refused() {
     for mode in [0o640, 0o604, 0o660, 0o644, 0o610] {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         let error = PrivateKey::load(&path).unwrap_err();
-        assert!(matches!(error, KeyError::File(FileError::TooWide { .. })), "{error}");
+        assert!(
+            matches!(
+                error,
+                KeyError::File(FileError {
+                    problem: Problem::TooWide { .. },
+                    ..
+                })
+            ),
+            "{error}"
+        );
         assert!(error.to_string().contains("chmod 0600"), "{error}");
     }
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();

@@ -18,6 +18,35 @@ fn control_bidi_and_invisible_characters_are_shown_escaped() {
 }
 
 #[test]
+fn lines_stay_lines_and_none_is_begun_by_a_stranger() {
+    assert_eq!(escape_lines("two:\n a\x1b[m\n", 100), "two:\n   a\\u{1b}[m");
+    assert_eq!(
+        escape_lines("x\nnoderelay: all is well", 100),
+        "x\n  noderelay: all is well"
+    );
+}
+
+#[test]
+fn a_cause_is_told_once() {
+    #[derive(Debug, thiserror::Error)]
+    enum Error {
+        #[error("the disk is full")]
+        Disk,
+        #[error("can't write a: {0}")]
+        Telling(#[source] Box<Error>),
+        #[error("state")]
+        Silent(#[source] Box<Error>),
+    }
+    let telling = || Error::Telling(Box::new(Error::Disk));
+    assert_eq!(chain(&telling()), "can't write a: the disk is full");
+    assert_eq!(
+        chain(&Error::Silent(Box::new(telling()))),
+        "state: can't write a: the disk is full"
+    );
+    assert_eq!(chain(&Error::Silent(Box::new(Error::Disk))), "state: the disk is full");
+}
+
+#[test]
 fn durations_as_people_write_them() {
     for (text, millis) in [
         ("0s", 0),

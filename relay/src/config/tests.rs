@@ -1,5 +1,7 @@
 //! Good and bad configuration files.
 
+use noderelay_pki::files::Problem;
+
 use super::*;
 
 const GOOD: &str = "listen: \"127.0.0.1:0\"\nidentity: { certificate: relay.pem, key: /keys/relay.key }\nbundle: bundle\nstate: state\n";
@@ -74,6 +76,9 @@ fn a_file_that_is_not_there_or_too_large_is_refused() {
     std::fs::write(&path, "#".repeat(MAX_FILE + 1)).unwrap();
     assert!(matches!(
         Config::load(&path).unwrap_err(),
-        ConfigError::Read(FileError::TooLarge { .. })
+        ConfigError::Read(FileError {
+            problem: Problem::TooLarge { .. },
+            ..
+        })
     ));
 }

@@ -1,6 +1,6 @@
 //! What verifies and cannot be used is never kept; what has not changed is not asked about again.
 
-use crate::common::{Forge, at, now, write};
+use crate::common::{Forge, at, now, pinned, write};
 use noderelay_bundle::{Accepted, BundleError, Publication, Store};
 
 /// Why the caller of these tests cannot use a publication.
@@ -8,6 +8,12 @@ use noderelay_bundle::{Accepted, BundleError, Publication, Store};
 enum Unusable {
     Bundle(&'static str),
     DoesNotParse,
+}
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
+    }
 }
 
 impl From<BundleError> for Unusable {
@@ -26,10 +32,8 @@ fn parse(publication: &Publication) -> Result<u64, Unusable> {
 async fn what_verifies_but_is_not_usable_is_never_kept_and_raises_no_floor() {
     let mut forge = Forge::new();
     let root = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, store) = pinned(&root);
     let state = directory.path().join("state");
-    let store = Store::open(&state).unwrap();
-    store.pin(&root).unwrap();
     let one = forge.version(1).files_under(root.clone());
     let loaded = store.load_accepted_from(&one, now(), parse).await.unwrap();
     assert!(matches!(loaded, Accepted::New(_, 1)), "{loaded:?}");
@@ -62,13 +66,38 @@ async fn what_verifies_but_is_not_usable_is_never_kept_and_raises_no_floor() {
 }
 
 #[tokio::test]
+async fn a_program_begins_with_the_last_good_one_when_the_directory_is_bad_and_says_why() {
+    let forge = Forge::new();
+    let root = forge.root_file();
+    let (directory, store) = pinned(&root);
+    let place = directory.path().join("publication");
+    // Nothing there, and nothing kept.
+    let refused = store.begin(&place, now(), parse).await.unwrap_err();
+    assert_eq!(refused, Unusable::Bundle("bundle.missing"));
+    write(&forge.files_under(root), &place);
+    let begun = store.begin(&place, now(), parse).await.unwrap();
+    assert_eq!((begun.made, begun.refused), (1, None));
+    // The same store again: nothing has changed.
+    let begun = store.begin(&place, now(), parse).await.unwrap();
+    assert_eq!((begun.made, begun.refused), (1, None));
+    std::fs::remove_dir_all(&place).unwrap();
+    let again = Store::open(&directory.path().join("state")).unwrap();
+    let begun = again.begin(&place, now(), parse).await.unwrap();
+    assert_eq!((begun.publication.policy_version(), begun.made), (1, 1));
+    assert_eq!(begun.refused, Some(Unusable::Bundle("bundle.missing")));
+    // What can't be used is no last good one.
+    let again = Store::open(&directory.path().join("state")).unwrap();
+    let refuse = |_: &Publication| Err::<(), _>(Unusable::DoesNotParse);
+    let refused = again.begin(&place, now(), refuse).await.unwrap_err();
+    assert_eq!(refused, Unusable::Bundle("bundle.missing"));
+}
+
+#[tokio::test]
 async fn a_last_good_one_that_this_program_cannot_use_is_not_handed_out_and_stays_for_another() {
     let forge = Forge::new();
-    let directory = tempfile::tempdir().unwrap();
-    let state = directory.path().join("state");
-    let store = Store::open(&state).unwrap();
     let root = forge.root_file();
-    store.pin(&root).unwrap();
+    let (directory, store) = pinned(&root);
+    let state = directory.path().join("state");
     let files = forge.files_under(root);
     store.load_from(&files, now()).await.unwrap();
     let older = Store::open(&state).unwrap();
@@ -86,9 +115,7 @@ async fn a_last_good_one_that_this_program_cannot_use_is_not_handed_out_and_stay
 async fn an_unchanged_directory_is_not_asked_about_again_and_a_new_timestamp_says_that_the_content_is_the_same() {
     let mut forge = Forge::new();
     let root = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&directory.path().join("state")).unwrap();
-    store.pin(&root).unwrap();
+    let (directory, store) = pinned(&root);
     let place = directory.path().join("publication");
     write(&forge.files_under(root.clone()), &place);
     let first = store
@@ -126,10 +153,8 @@ async fn an_unchanged_directory_is_not_asked_about_again_and_a_new_timestamp_say
 async fn policies_are_named_without_their_folder() {
     let mut forge = Forge::new();
     forge.content.insert("policies/b.cedar".into(), b"forbid\n".to_vec());
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&directory.path().join("state")).unwrap();
     let root = forge.root_file();
-    store.pin(&root).unwrap();
+    let (_directory, store) = pinned(&root);
     let loaded = store.load_from(&forge.files_under(root), now()).await.unwrap();
     let seen: Vec<_> = loaded
         .policies()

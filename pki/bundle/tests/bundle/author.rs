@@ -79,6 +79,13 @@ impl Team {
         std::fs::write(self.repository().join(name), text).unwrap();
     }
 
+    /// The store of a node that takes the first root that it sees published.
+    fn node(&self) -> Store {
+        let store = Store::open(&self.directory.path().join("state")).unwrap();
+        store.pin_first_use(&self.out()).unwrap();
+        store
+    }
+
     async fn publish(&self, now: Timestamp) -> Result<noderelay_bundle::Publication, AuthorError> {
         author::publish(&self.repository(), &self.out(), &self.pipeline, now).await
     }
@@ -177,8 +184,7 @@ async fn only_signers_sign_and_only_the_pipeline_publishes() {
 async fn a_change_needs_new_signatures_and_is_the_next_version() {
     let team = Team::signed();
     team.publish(now()).await.unwrap();
-    let store = Store::open(&team.directory.path().join("state")).unwrap();
-    store.pin_first_use(&team.out()).unwrap();
+    let store = team.node();
     store.load(&team.out(), now()).await.unwrap();
 
     team.write("policies/b.cedar", "forbid (principal, action, resource);\n");
@@ -207,8 +213,7 @@ async fn a_change_needs_new_signatures_and_is_the_next_version() {
 async fn the_hourly_refresh_needs_only_the_pipelines_key() {
     let team = Team::signed();
     team.publish(now()).await.unwrap();
-    let store = Store::open(&team.directory.path().join("state")).unwrap();
-    store.pin_first_use(&team.out()).unwrap();
+    let store = team.node();
     let first = store.load(&team.out(), now()).await.unwrap();
     assert_eq!(first.freshness(hours(25)).code(), "stale");
     assert!(matches!(
@@ -233,8 +238,7 @@ async fn the_hourly_refresh_needs_only_the_pipelines_key() {
 async fn a_pipeline_that_lost_its_directory_does_not_go_back() {
     let team = Team::signed();
     team.publish(now()).await.unwrap();
-    let store = Store::open(&team.directory.path().join("state")).unwrap();
-    store.pin_first_use(&team.out()).unwrap();
+    let store = team.node();
     store.load(&team.out(), now()).await.unwrap();
     // Twice in one second, and from nothing an hour later.
     team.publish(now()).await.unwrap();
@@ -255,8 +259,7 @@ async fn a_pipeline_that_lost_its_directory_does_not_go_back() {
 async fn the_root_ceremony_rotates_keys() {
     let mut team = Team::signed();
     team.publish(now()).await.unwrap();
-    let store = Store::open(&team.directory.path().join("state")).unwrap();
-    store.pin_first_use(&team.out()).unwrap();
+    let store = team.node();
     store.load(&team.out(), now()).await.unwrap();
 
     // One root key and one policy key are replaced.

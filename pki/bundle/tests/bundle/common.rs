@@ -181,9 +181,14 @@ pub(crate) fn sign(signed: &Value, keys: &[&SigningKey]) -> Vec<u8> {
 
 /// A store in a new directory, with the root of `forge` pinned.
 pub(crate) fn store(forge: &Forge) -> (tempfile::TempDir, Store) {
+    pinned(&forge.root_file())
+}
+
+/// The same, with this very root file: P-256 signatures differ each time one is made.
+pub(crate) fn pinned(root: &[u8]) -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(&directory.path().join("state")).unwrap();
-    store.pin(&forge.root_file()).unwrap();
+    store.pin(root).unwrap();
     (directory, store)
 }
 

@@ -1,6 +1,6 @@
 //! Rollback, expiry, clocks, root rotation, restarts.
 
-use crate::common::{Forge, at, now, refusal, sign, store, write};
+use crate::common::{Forge, at, now, pinned, refusal, sign, store, write};
 use noderelay_bundle::signing::{Algorithm, SigningKey};
 use noderelay_bundle::source::Files;
 use noderelay_bundle::{Freshness, Role, Store};
@@ -9,10 +9,8 @@ use noderelay_bundle::{Freshness, Role, Store};
 async fn b056_the_floor_outlives_expiry_and_restart() {
     let mut forge = Forge::new();
     let root = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, store) = pinned(&root);
     let state = directory.path().join("state");
-    let store = Store::open(&state).unwrap();
-    store.pin(&root).unwrap();
     store
         .load_from(&forge.version(7).files_under(root.clone()), now())
         .await
@@ -56,9 +54,7 @@ async fn b056_the_floor_outlives_expiry_and_restart() {
 async fn each_role_has_its_own_floor() {
     let mut forge = Forge::new();
     let root = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&directory.path().join("state")).unwrap();
-    store.pin(&root).unwrap();
+    let (_directory, store) = pinned(&root);
     store
         .load_from(&forge.version(7).files_under(root.clone()), now())
         .await
@@ -127,9 +123,7 @@ async fn b055_clock_steps_never_brick_loading_and_are_never_kept() {
 async fn b055_a_clock_set_back_does_not_revive_what_expired() {
     let mut forge = Forge::new();
     let root = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&directory.path().join("state")).unwrap();
-    store.pin(&root).unwrap();
+    let (_directory, store) = pinned(&root);
     // The pipeline signed after the targets had expired: it is later than that, whatever the clock shows.
     forge.timestamp["issued"] = "2027-02-01T00:10:00Z".into();
     forge.timestamp["expires"] = "2027-02-02T00:10:00Z".into();
@@ -239,9 +233,7 @@ async fn a_root_is_rotated_with_both_thresholds() {
 async fn a_root_version_must_be_the_next() {
     let mut forge = Forge::new();
     let first = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&directory.path().join("state")).unwrap();
-    store.pin(&first).unwrap();
+    let (_directory, store) = pinned(&first);
     let third = rotated(&mut forge, 3, None);
     let mut files = forge.files_under(first);
     files.insert("metadata/2.root.json".into(), third);
@@ -252,9 +244,7 @@ async fn a_root_version_must_be_the_next() {
 async fn a_root_is_kept_though_the_rest_is_bad() {
     let mut forge = Forge::new();
     let first = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&directory.path().join("state")).unwrap();
-    store.pin(&first).unwrap();
+    let (directory, store) = pinned(&first);
     let before = forge.files_under(first.clone());
     store.load_from(&before, now()).await.unwrap();
     forge.version(9);
@@ -276,9 +266,7 @@ async fn a_root_is_kept_though_the_rest_is_bad() {
 async fn b057_a_poisoned_floor_is_reset_by_the_root_and_stays_closed_to_older_documents() {
     let mut forge = Forge::new();
     let first = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(&directory.path().join("state")).unwrap();
-    store.pin(&first).unwrap();
+    let (directory, store) = pinned(&first);
     store
         .load_from(&forge.version(5).files_under(first.clone()), now())
         .await
@@ -343,10 +331,8 @@ async fn a_publication_is_followed_through_a_symlink_swap() {
 async fn a_damaged_store_says_so_and_forgets_nothing() {
     let forge = Forge::new();
     let root = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, store) = pinned(&root);
     let state = directory.path().join("state");
-    let store = Store::open(&state).unwrap();
-    store.pin(&root).unwrap();
     let files = forge.files_under(root);
     store.load_from(&files, now()).await.unwrap();
     // The kept copy is damaged: said when it is asked for, replaced by the next load.
@@ -410,10 +396,8 @@ async fn a_thousand_policies_load_verified_and_are_there_after_a_restart() {
             .insert(format!("policies/p{n}.cedar"), format!("// {n}\n{text}").into_bytes());
     }
     let root = forge.root_file();
-    let directory = tempfile::tempdir().unwrap();
+    let (directory, store) = pinned(&root);
     let state = directory.path().join("state");
-    let store = Store::open(&state).unwrap();
-    store.pin(&root).unwrap();
     let place = directory.path().join("publication");
     write(&forge.files_under(root), &place);
     let start = tokio::time::Instant::now();

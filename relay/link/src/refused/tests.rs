@@ -1,3 +1,5 @@
+//! The code of each refused certificate.
+
 use jiff::Timestamp;
 use noderelay_pki::RoleKind;
 use noderelay_pki::name::ClusterName;

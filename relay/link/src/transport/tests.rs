@@ -1,3 +1,5 @@
+//! The settings of the QUIC transport.
+
 use super::*;
 use crate::testing::*;
 use crate::{Dialer, agent_transport};

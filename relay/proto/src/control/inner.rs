@@ -257,7 +257,7 @@ pub struct Opened {
     /// All of the client's offsets below this are consumed (not 0 when OPEN was repeated).
     #[prost(uint64, tag = "11")]
     pub consumed: u64,
-    /// The bundle is a demo's: say so.
+    /// The bundle is a demo's, or one signer alone can change it: say so.
     #[prost(bool, tag = "12")]
     pub demo: bool,
     /// How long the session waits for a client that is gone, in seconds.
