@@ -1,9 +1,9 @@
 //! The client of NodeRelay as a library; `client/cli` is the command.
 //!
 //! One session, file by file: [`config`] → [`creds`] (who am I, what does the signed bundle say) → [`dial`] (a relay) →
-//! [`session`] (inner TLS, the wish of [`open`]) → [`pump`] (bytes both ways) → [`exit`] → [`farewell`]. Beside it: [`terminal`] (raw
-//! and restored), [`modes`] (what the remote program left on), [`escape`] (local keys), [`stdio`], [`screen`],
-//! [`signals`], [`message`] (what the user is told) and [`status`] (what programs are told).
+//! [`session`] (inner TLS, the wish of [`open`]) → [`pump`] (bytes both ways) → [`exit`] → [`farewell`]. Beside it:
+//! [`terminal`] (raw and restored), [`modes`] (what the remote program left on), [`escape`] (local keys), [`stdio`],
+//! [`screen`], [`signals`], [`message`] (what the user is told) and [`status`] (what programs are told).
 //!
 //! Other commands: [`doctor`], [`whoami`], [`replay`].
 //!

@@ -97,39 +97,78 @@ fn fix(code: Code, node: &str) -> String {
         Code::Ok => "Nothing has to be done.".into(),
 
         Code::RelayNoSuchNode | Code::RelayNodeOffline => {
-            format!("The agent of {node} is attached to none of the relays that were asked. Check the name, and the agent's log on the node for its uplink.")
+            format!(
+                "The agent of {node} is attached to none of the relays that were asked. Check the name, and the \
+                agent's log on the node for its uplink."
+            )
         }
         Code::RelayNoSuchCluster | Code::RelayNoRoute | Code::RelayHopLimit | Code::RelayPurpose => {
-            "Name the relays of the node's own cluster with --relay HOST:PORT, or have a route to it signed into the fleet file.".into()
+            "Name the relays of the node's own cluster with --relay HOST:PORT, or have a route to it signed into \
+                the fleet file."
+                .into()
         }
         Code::RelayNotAdmitted | Code::RelayRevoked => "See who you are for this relay: noderelay whoami".into(),
-        Code::RelayBusy | Code::RelayQuota | Code::RelayDraining | Code::RelayNotReady | Code::RelayTimeout | Code::RelayNextHop | Code::RelayInternal => {
-            "Try again, or name another relay with --relay HOST:PORT.".into()
-        }
+        Code::RelayBusy
+        | Code::RelayQuota
+        | Code::RelayDraining
+        | Code::RelayNotReady
+        | Code::RelayTimeout
+        | Code::RelayNextHop
+        | Code::RelayInternal => "Try again, or name another relay with --relay HOST:PORT.".into(),
         Code::RelayVersion | Code::RelayBadHeader | Code::ProtocolVersion => {
-            "Compare the versions: noderelay --version here, and those of the relay and of the agent. Update the older one.".into()
+            "Compare the versions: noderelay --version here, and those of the relay and of the agent. Update the \
+                older one."
+                .into()
         }
-        Code::RelayParked | Code::RelayReplaced => "Two agents use one name: find out which of them is the node's, and stop the other.".into(),
+        Code::RelayParked | Code::RelayReplaced => "Two agents use one name: find out which of them is the node's, \
+            and stop the other."
+            .into(),
 
-        Code::TransportLost | Code::TransportClosed | Code::TransportReset | Code::SessionAgentStopping | Code::ProtocolTruncated => {
-            "How the command ended is not known; it may still run. Open a new session to look: the node keeps a lost one only for its resume window.".into()
+        Code::TransportLost
+        | Code::TransportClosed
+        | Code::TransportReset
+        | Code::SessionAgentStopping
+        | Code::ProtocolTruncated => {
+            "How the command ended is not known; it may still run. Open a new session to look: the node keeps a \
+                lost one only for its resume window."
+                .into()
         }
-        Code::TransportUnreachable | Code::TransportTimeout | Code::TransportNames | Code::TransportNoRelay | Code::ProtocolTimeout => {
-            format!("Check that UDP to these addresses is allowed, or name another relay with --relay HOST:PORT. All parts at once: noderelay doctor {node}")
+        Code::TransportUnreachable
+        | Code::TransportTimeout
+        | Code::TransportNames
+        | Code::TransportNoRelay
+        | Code::ProtocolTimeout => {
+            format!(
+                "Check that UDP to these addresses is allowed, or name another relay with --relay HOST:PORT. \
+                All parts at once: noderelay doctor {node}"
+            )
         }
         Code::TransportTls => format!("See which side refuses which certificate: noderelay doctor {node}"),
 
         Code::IdentityExpired | Code::IdentityResumeOnly | Code::IdentityMissing => {
-            "Get a new certificate from whoever keeps the cluster's CA (noderelay pki issue), and check the clock of this machine.".into()
+            "Get a new certificate from whoever keeps the cluster's CA (noderelay pki issue), and check the clock \
+                of this machine."
+                .into()
         }
-        Code::IdentityNotYetValid | Code::PolicyClock => "Compare the clocks of this machine and of the node; one of them is wrong.".into(),
+        Code::IdentityNotYetValid | Code::PolicyClock => "Compare the clocks of this machine and of the node; one \
+            of them is wrong."
+            .into(),
         Code::IdentityWrongName => {
-            "The other end is not the node that was asked for: nothing was sent to it. Check the name, and tell the owners of the relay.".into()
+            "The other end is not the node that was asked for: nothing was sent to it. Check the name, and tell the \
+                owners of the relay."
+                .into()
         }
-        Code::IdentityUnknownCa | Code::IdentityWrongTrustDomain | Code::IdentityWrongRole | Code::IdentityWrongCluster | Code::IdentityMalformed => {
-            "Compare your certificate with the fleet file: noderelay whoami. Both sides must have the same bundle.".into()
+        Code::IdentityUnknownCa
+        | Code::IdentityWrongTrustDomain
+        | Code::IdentityWrongRole
+        | Code::IdentityWrongCluster
+        | Code::IdentityMalformed => {
+            "Compare your certificate with the fleet file: noderelay whoami. Both sides must have the same bundle."
+                .into()
         }
-        Code::IdentityRevoked | Code::IdentityChanged => "Ask the owners of the policy why it was revoked; a new certificate with a new key may be needed.".into(),
+        Code::IdentityRevoked | Code::IdentityChanged => "Ask the owners of the policy why it was revoked; a new \
+            certificate with a new key may be needed."
+            .into(),
 
         Code::PolicyDenied | Code::PolicyNode | Code::SessionPolicy => {
             format!("Ask the owners of the policy for a rule. What would be needed: noderelay doctor {node}")
@@ -141,21 +180,35 @@ fn fix(code: Code, node: &str) -> String {
         Code::PolicyReason => "Give the reason: --reason TEXT".into(),
         Code::BundleExpired => "The owners of the policy have to publish again: noderelay policy publish.".into(),
 
-        Code::GrantRequired | Code::GrantExpired | Code::GrantUsed | Code::GrantScope | Code::GrantApprovals | Code::SessionGrantEnded => {
-            format!("This version takes no grants. Ask the owners of the policy for a rule that needs none: noderelay doctor {node}")
+        Code::GrantRequired
+        | Code::GrantExpired
+        | Code::GrantUsed
+        | Code::GrantScope
+        | Code::GrantApprovals
+        | Code::SessionGrantEnded => {
+            format!(
+                "This version takes no grants. Ask the owners of the policy for a rule that needs none: \
+                noderelay doctor {node}"
+            )
         }
         Code::GrantMalformed | Code::GrantSignature | Code::GrantNotYetValid | Code::GrantRevoked => {
             "This version takes no grants. Ask the owners of the policy for a rule that needs none.".into()
         }
-        Code::ActivationRequired | Code::ActivationInvalid | Code::ActivationExpired => "This version cannot activate break-glass accounts. Ask the owners of the policy for a rule for your own certificate.".into(),
+        Code::ActivationRequired | Code::ActivationInvalid | Code::ActivationExpired => "This version cannot \
+            activate break-glass accounts. Ask the owners of the policy for a rule for your own certificate."
+            .into(),
 
         Code::RecordingUnavailable | Code::RecordingFailed | Code::RecordingIncomplete => {
-            "The node cannot record, and its policy permits no session without. Make room on the node's recording volume; the agent's log names it.".into()
+            "The node cannot record, and its policy permits no session without. Make room on the node's recording \
+                volume; the agent's log names it."
+                .into()
         }
 
         Code::SessionIdle | Code::SessionDeadline => "Open a new session.".into(),
         Code::SessionLeft => "Nothing has to be done.".into(),
-        Code::SessionRevoked | Code::SessionKilled | Code::SessionTakenOver => "Ask the owners of the node; the record says who ended it.".into(),
+        Code::SessionRevoked | Code::SessionKilled | Code::SessionTakenOver => "Ask the owners of the node; the \
+            record says who ended it."
+            .into(),
         Code::SessionLimit => "Wait until another session on this node has ended.".into(),
         Code::SessionWindow
         | Code::SessionUnknown
@@ -173,23 +226,41 @@ fn fix(code: Code, node: &str) -> String {
         | Code::ProtocolTrailing
         | Code::ProtocolOutOfOrder
         | Code::ProtocolWrongNode
-        | Code::ProtocolWrongDirection => "One side has a fault or a wrong version: compare noderelay --version here with the agent's, and report it.".into(),
+        | Code::ProtocolWrongDirection => "One side has a fault or a wrong version: compare noderelay --version \
+            here with the agent's, and report it."
+            .into(),
 
         Code::ShellFailed => "Check the command, and that the account of the profile may run it.".into(),
-        Code::ShellNoShell => "The node offers no shell for this account. Name a command instead: noderelay NODE -- CMD".into(),
-        Code::ShellNoAccount | Code::ShellPrivileges => "The agent's configuration maps the profile to an account that does not work on this node; --profile names another.".into(),
+        Code::ShellNoShell => "The node offers no shell for this account. Name a command instead: noderelay NODE -- \
+            CMD"
+        .into(),
+        Code::ShellNoAccount | Code::ShellPrivileges => "The agent's configuration maps the profile to an account \
+            that does not work on this node; --profile names another."
+            .into(),
         Code::ShellTerminal => "Try without a terminal: -T".into(),
 
         Code::ClientUsage => "noderelay --help lists the options.".into(),
-        Code::ClientConfig => "Correct the file, or name another one with --config FILE. noderelay check-config reads it without connecting.".into(),
-        Code::ClientIdentity => "noderelay whoami shows what is there. A certificate comes from whoever keeps the cluster's CA (noderelay pki issue); a key must have mode 0600.".into(),
-        Code::ClientBundle => "noderelay policy verify checks a publication; the configuration names its directory (bundle) and the root to pin (root).".into(),
-        Code::ClientNoSuchNode => "Names are lower case. --cluster NAME chooses the cluster; the fleet file of the bundle names the clusters.".into(),
+        Code::ClientConfig => "Correct the file, or name another one with --config FILE. noderelay check-config \
+            reads it without connecting."
+            .into(),
+        Code::ClientIdentity => "noderelay whoami shows what is there. A certificate comes from whoever keeps the \
+            cluster's CA (noderelay pki issue); a key must have mode 0600."
+            .into(),
+        Code::ClientBundle => "noderelay policy verify checks a publication; the configuration names its directory \
+            (bundle) and the root to pin (root)."
+            .into(),
+        Code::ClientNoSuchNode => "Names are lower case. --cluster NAME chooses the cluster; the fleet file of the \
+            bundle names the clusters."
+            .into(),
         Code::ClientAmbiguous => "Name the cluster: --cluster NAME".into(),
-        Code::ClientUnsupported => "The contingency path through a relay is built in: noderelay --via-relay NODE".into(),
+        Code::ClientUnsupported => {
+            "The contingency path through a relay is built in: noderelay --via-relay NODE".into()
+        }
         Code::ClientInterrupted => "Nothing has to be done.".into(),
         Code::ClientLocalIo => "Check where standard input and output lead; a full disk is the usual cause.".into(),
-        Code::ClientInternal => "This is a fault of NodeRelay itself: report it with the output of noderelay -v.".into(),
+        Code::ClientInternal => {
+            "This is a fault of NodeRelay itself: report it with the output of noderelay -v.".into()
+        }
 
         Code::AgentInternal => "The log of the agent on the node has the cause.".into(),
         Code::AgentNotReady => "The agent has no valid bundle or certificate yet; its log has the cause.".into(),

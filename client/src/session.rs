@@ -162,6 +162,9 @@ impl Outcome {
 
 /// Runs a session with this process's terminal, signals and environment. Says on standard error what has to be said.
 pub async fn run_session(options: SessionOptions) -> Outcome {
+    if let Some(refused) = no_place(&options) {
+        return refused;
+    }
     let mut status = Status::new(&escape(&options.node, 253));
     let (message, farewell) = match session(&options, &mut status).await {
         Ok((message, farewell)) => (message, farewell),
@@ -175,6 +178,24 @@ pub async fn run_session(options: SessionOptions) -> Outcome {
         farewell.take().await;
     }
     outcome
+}
+
+/// The outcome of a session whose outcome could not be written: it does not begin.
+fn no_place(options: &SessionOptions) -> Option<Outcome> {
+    let file = options.status.as_deref()?;
+    let error = Status::check(file).err()?;
+    let seen = format!("--status {}: {error}; nothing was started", file.display());
+    let mut status = Status::new(&escape(&options.node, 253));
+    let message = failed(
+        &Fault::new(Code::ClientUsage, Origin::Client, seen),
+        options,
+        &mut status,
+    );
+    say(&message_lines(&message, &status));
+    Some(Outcome {
+        status,
+        message: Some(message),
+    })
 }
 
 /// A session that failed before it could be tried: told, and written to `--status`, as any other failure of one.
@@ -197,8 +218,9 @@ fn told(options: &SessionOptions, status: Status, message: Option<Message>) -> O
         && let Err(error) = status.write(file)
     {
         say(&format!(
-            "noderelay: --status {}: {error}\n",
-            escape(&file.to_string_lossy(), 300)
+            "noderelay: --status {}: {}\n",
+            escape(&file.to_string_lossy(), 300),
+            escape(&error.to_string(), 300)
         ));
     }
     Outcome { status, message }
@@ -314,7 +336,7 @@ async fn open(
     };
     let wish = wish
         .message()
-        .map_err(|error| Fault::new(Code::ClientUsage, Origin::Client, error.to_string()))?;
+        .map_err(|error| Fault::new(error.code(), Origin::Client, error.to_string()))?;
     let given = if options.relays.is_empty() {
         &config.relays
     } else {

@@ -4,7 +4,7 @@
 //! CA ─> fleet file ─> signed (one signer: marked `demo`) ─> published ─> certificates ─> relay.yaml, agent.yaml, config.yaml
 //! ```
 //!
-//! One key signs everything, so every banner says `demo`. It writes files and starts nothing.
+//! One key signs everything, so every banner says so. It writes files and starts nothing.
 
 use std::collections::BTreeSet;
 use std::io;

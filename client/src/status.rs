@@ -2,7 +2,7 @@
 //!
 //! The exit code alone cannot tell a remote 255 from a failure of ours; `origin` and `code` can. The file is replaced
 //! in one step, so a reader never sees half of it; a pipe or device is written to as it is. It is written for every
-//! end, also when there was never a connection.
+//! end, also when there was never a connection. Where that cannot work, the session does not begin.
 
 use std::fs::File;
 use std::io::Write;
@@ -63,6 +63,19 @@ impl Status {
             bytes_in: 0,
             bytes_out: 0,
             resumed: 0,
+        }
+    }
+
+    /// Whether [`Status::write`] will be able to, as far as can be known beforehand: nobody should learn only after the
+    /// command ran that its outcome has no place. A pipe or device is not touched.
+    ///
+    /// # Errors
+    /// The file's folder is missing or takes no new file, or the file is a folder itself.
+    pub fn check(file: &Path) -> std::io::Result<()> {
+        match std::fs::metadata(file) {
+            Ok(there) if there.is_dir() => Err(std::io::Error::other("it is a folder; name a file in it")),
+            Ok(there) if !there.is_file() => Ok(()),
+            _ => files::could_write(file).map_err(std::io::Error::other),
         }
     }
 

@@ -1,3 +1,5 @@
+//! Which configuration files are taken, from where, and what is said of the others.
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

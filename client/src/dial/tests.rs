@@ -1,3 +1,5 @@
+//! Which relays are left after each answer, and what is told when none is.
+
 use noderelay_bundle::FleetFile;
 use noderelay_bundle::fleet::{Cluster, RelayEntry};
 use noderelay_pki::name::{ClusterName, RelayName, TrustDomain};

@@ -1,3 +1,5 @@
+//! How the four findings are told, and what a missing part does to the others.
+
 use jiff::Timestamp;
 use noderelay_proto::code::{Code, Origin};
 

@@ -1,3 +1,5 @@
+//! Which keys stay here and which go to the node, however they are cut into reads.
+
 use bytes::Bytes;
 use proptest::prelude::*;
 

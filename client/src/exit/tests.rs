@@ -1,3 +1,5 @@
+//! Which exit code follows from what the node says.
+
 use noderelay_proto::control::Exit;
 
 use super::Remote;

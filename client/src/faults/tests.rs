@@ -1,3 +1,5 @@
+//! What each kind of error on the way means.
+
 use std::io;
 
 use noderelay_proto::code::{Class, Code, Origin};

@@ -1,3 +1,5 @@
+//! The inner TLS and the opening of a session over memory, with nodes that answer well, badly or not.
+
 use std::time::Duration;
 
 use noderelay_proto::ToClient;

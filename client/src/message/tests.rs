@@ -1,3 +1,5 @@
+//! Every code has a fix, and what came from elsewhere is shown escaped and cut.
+
 use noderelay_proto::code::{Code, Origin};
 
 use super::{About, Message, one_line};

@@ -1,3 +1,5 @@
+//! Which terminal modes are noticed, and how they are undone.
+
 use proptest::prelude::*;
 
 use super::{Modes, Tracker};

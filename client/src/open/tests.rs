@@ -1,8 +1,11 @@
+//! What becomes of the words, the environment and the limits of a wish.
+
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
 use noderelay_pki::name::{ClusterName, NodeName};
 use noderelay_proto::OpenId;
+use noderelay_proto::code::Code;
 use noderelay_proto::control::Kind;
 
 use super::{WantTerminal, Wish, Work};
@@ -99,11 +102,58 @@ fn what_breaks_a_bound_is_refused_here() {
     ] {
         assert!(wish(&work, &node, &cluster).message().is_err());
     }
-    let work = Work::Shell;
-    let long = "r".repeat(2000);
-    let mut wish = wish(&work, &node, &cluster);
-    wish.reason = Some(&long);
-    assert!(wish.message().unwrap_err().to_string().contains("reason"));
+}
+
+/// Whoever gave too much is told what, how much may be, and what to do; nobody else is blamed.
+#[test]
+fn a_limit_that_the_persons_own_input_breaks_is_told_as_theirs() {
+    let (node, cluster) = names();
+    let shell = Work::Shell;
+    let long = "r".repeat(1025);
+    let told = |work: &Work, change: &dyn Fn(&mut Wish<'_>)| {
+        let mut wish = wish(work, &node, &cluster);
+        change(&mut wish);
+        let error = wish.message().unwrap_err();
+        assert_eq!(error.code(), Code::ClientUsage, "{error}");
+        error.to_string()
+    };
+    let nothing = |_: &mut Wish<'_>| {};
+    let (words, one, sum) = (
+        Work::Exec(vec!["a".into(); 513]),
+        Work::Exec(vec!["a".repeat(300_000).into()]),
+        Work::Exec(vec!["a".repeat(100_000).into(); 3]),
+    );
+    let line = Work::Line("a".repeat(300_000).into());
+    for (said, parts) in [
+        (told(&words, &nothing), ["513", "512", "standard input"]),
+        (told(&one, &nothing), ["300000", "262144", "standard input"]),
+        (told(&sum, &nothing), ["3000", "262144", "standard input"]),
+        (told(&line, &nothing), ["300000", "262144", "standard input"]),
+    ] {
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+        assert!(!said.contains("peer"), "{said}");
+    }
+    let mut with = wish(&shell, &node, &cluster);
+    with.reason = Some(&long);
+    let said = with.message().unwrap_err().to_string();
+    assert!(
+        said.contains("--reason") && said.contains("1025") && said.contains("1024"),
+        "{said}"
+    );
+    with.reason = None;
+    with.profile = Some("No Name");
+    let said = with.message().unwrap_err().to_string();
+    assert!(said.contains("--profile") && !said.contains("peer"), "{said}");
+    with.profile = None;
+    with.local_user = Some(&long);
+    let said = with.message().unwrap_err().to_string();
+    assert!(said.contains("-l") && said.contains("1024"), "{said}");
+    // Of the environment, what does not fit stays here.
+    with.local_user = None;
+    with.environment = (0..100)
+        .map(|n| (OsString::from(format!("LC_{n}")), OsString::from("C")))
+        .collect();
+    assert_eq!(with.message().unwrap().env.len(), 64);
 }
 
 #[test]

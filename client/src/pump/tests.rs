@@ -1,3 +1,5 @@
+//! A session over memory and pipes, in paused time, with a node that follows a script.
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;

@@ -1,3 +1,5 @@
+//! The pace of a replay, and what is no recording.
+
 use std::time::Duration;
 
 use super::{ReplayOptions, pause, replay};

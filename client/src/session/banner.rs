@@ -29,7 +29,7 @@ pub(super) fn line(opened: &Opened, relay: &str, now: Timestamp) -> String {
         ));
     }
     if opened.demo {
-        line.push_str(", DEMO: one signer, not for real nodes");
+        line.push_str(", DEMO OR ONE SIGNER: not for real nodes");
     }
     line.push('\n');
     line

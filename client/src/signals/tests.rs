@@ -1,3 +1,5 @@
+//! What each signal does, with and without a terminal.
+
 use noderelay_proto::control::SignalName;
 
 use super::{Caught, Reaction, Reactions};

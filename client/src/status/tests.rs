@@ -1,3 +1,5 @@
+//! The object of `--status`, and where it can and cannot be written.
+
 use super::Status;
 
 fn example() -> Status {
@@ -52,10 +54,16 @@ fn a_device_is_written_to_and_not_replaced() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_an_error() {
-    assert!(
-        example()
-            .write(std::path::Path::new("/nonexistent/status.json"))
-            .is_err()
-    );
+fn a_file_that_cannot_be_written_is_an_error_known_beforehand() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    for bad in ["none/status.json", "file/status.json", ""] {
+        let bad = folder.path().join(bad);
+        assert!(Status::check(&bad).is_err(), "{}", bad.display());
+        assert!(example().write(&bad).is_err(), "{}", bad.display());
+    }
+    let good = folder.path().join("status.json");
+    Status::check(&good).unwrap();
+    assert!(!good.exists());
+    Status::check(std::path::Path::new("/dev/null")).unwrap();
 }

@@ -1,3 +1,5 @@
+//! Standard input and output as pipes, files and terminals that others share.
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;

@@ -1,3 +1,5 @@
+//! Which node is meant by what was typed.
+
 use noderelay_bundle::FleetFile;
 use noderelay_bundle::fleet::Cluster;
 use noderelay_pki::name::{ClusterName, TrustDomain};
