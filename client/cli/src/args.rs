@@ -9,9 +9,11 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-/// One audited shell on any node, through the Kubernetes API or through relays.
+mod examples;
+
+/// An audited shell on any node of a fleet, through a relay that cannot read it.
 #[derive(Debug, Parser)]
-#[command(name = "noderelay", version = version(), about, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "noderelay", version = version(), about, after_help = examples::ALL, disable_help_subcommand = true)]
 #[command(override_usage = "noderelay [OPTIONS] NODE [--] [COMMAND]...\n       noderelay COMMAND ...")]
 pub struct Cli {
     #[command(flatten)]
@@ -34,29 +36,23 @@ pub struct Global {
     pub verbose: u8,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  noderelay demo                                  a shell on this machine, through a throw-away relay
-  noderelay --via-relay gpu-7                     a shell on node gpu-7 through the relays
-  noderelay --via-relay gpu-7 -- nvidia-smi -L    one command; its exit code is returned
-  tar c etc | noderelay --via-relay gpu-7 -- tar x -C /tmp
-  noderelay doctor gpu-7                          what is missing for a shell there, and how to get it
-
-Exit codes: the remote command's own; 128+n when signal n ended it; 255 for every failure of NodeRelay itself
-(--status FILE tells which). Other commands: 0 good, 1 a finding, 2 usage.";
-
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Open a shell on NODE, or run one command (what `noderelay NODE` does)
+    #[command(after_help = examples::SHELL)]
     Shell(SessionArgs),
     /// A relay, an agent and a shell on this machine, from nothing
     #[cfg(feature = "demo")]
+    #[command(after_help = examples::DEMO)]
     Demo(DemoArgs),
     /// Check path, identity, policy and grant for NODE
+    #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
     /// Who I am, until when, from which CA
+    #[command(after_help = examples::WHOAMI)]
     Whoami(OutputArgs),
     /// Play a recording
+    #[command(after_help = examples::REPLAY)]
     Replay(ReplayArgs),
     /// Signing keys of policy signers and the pipeline
     #[command(subcommand)]
@@ -68,8 +64,10 @@ pub enum Command {
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Check the configuration file and print what is in effect
+    #[command(after_help = examples::CHECK_CONFIG)]
     CheckConfig,
     /// Print a completion script
+    #[command(after_help = examples::COMPLETION)]
     Completion(CompletionArgs),
     /// (internal) relay, agent, holder and child of the demo
     #[cfg(feature = "demo")]
@@ -79,10 +77,6 @@ pub enum Command {
 
 /// Options of a session.
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Words after NODE belong to the remote command and reach it exactly as given, one by one.\n\
-Local keys at the start of a line: ~. leave, ~s status, ~? help, ~~ a tilde."
-)]
 pub struct SessionArgs {
     /// Use the relays (same as --path relay)
     #[arg(long, conflicts_with = "path")]
@@ -186,15 +180,25 @@ pub struct ReplayArgs {
 #[derive(Debug, Subcommand)]
 pub enum KeyCommand {
     /// Make a signing key (Ed25519): FILE with mode 0600, FILE.pub beside it
-    Create { file: PathBuf },
+    #[command(after_help = examples::KEY_CREATE)]
+    Create {
+        /// Where the private half goes
+        file: PathBuf,
+    },
     /// Show a key's id and public half
-    Show { file: PathBuf },
+    #[command(after_help = examples::KEY_SHOW)]
+    Show {
+        /// The private half
+        file: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]
 pub enum PkiCommand {
     /// Make a cluster CA: DIR/ca.pem and DIR/ca.key
+    #[command(after_help = examples::PKI_INIT)]
     Init {
+        /// The CA's folder
         dir: PathBuf,
         /// Trust domain of the fleet
         #[arg(long)]
@@ -207,6 +211,7 @@ pub enum PkiCommand {
         valid_for: String,
     },
     /// Issue a certificate: OUT.crt and OUT.key
+    #[command(after_help = examples::PKI_ISSUE)]
     Issue {
         /// Folder of the CA
         #[arg(long)]
@@ -224,7 +229,9 @@ pub enum PkiCommand {
         subject: SubjectArgs,
     },
     /// Show what a certificate says
+    #[command(after_help = examples::PKI_INSPECT)]
     Inspect {
+        /// The certificate, PEM
         file: PathBuf,
         #[command(flatten)]
         output: OutputArgs,
@@ -248,8 +255,11 @@ pub struct SubjectArgs {
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
     /// Write a policy repository with starter policies
+    #[command(after_help = examples::POLICY_INIT)]
     Init {
+        /// The repository's folder, new or empty
         dir: PathBuf,
+        /// Trust domain of the fleet
         #[arg(long)]
         trust_domain: String,
         /// Public keys of those who sign the root (repeatable)
@@ -275,8 +285,11 @@ pub enum PolicyCommand {
         relays: Vec<String>,
     },
     /// Add one key holder's signature over what is there now
+    #[command(after_help = examples::POLICY_SIGN)]
     Sign {
+        /// The policy repository
         dir: PathBuf,
+        /// The signer's key
         #[arg(long)]
         key: PathBuf,
         /// Which document
@@ -284,7 +297,9 @@ pub enum PolicyCommand {
         role: SignRole,
     },
     /// Assemble a publication from signed files
+    #[command(after_help = examples::POLICY_PUBLISH)]
     Publish {
+        /// The policy repository
         dir: PathBuf,
         /// The pipeline's key
         #[arg(long)]
@@ -294,7 +309,9 @@ pub enum PolicyCommand {
         to: PathBuf,
     },
     /// Check a publication as an agent would
+    #[command(after_help = examples::POLICY_VERIFY)]
     Verify {
+        /// Directory of the publication
         publication: PathBuf,
         /// A root that is trusted beforehand
         #[arg(long)]
@@ -312,6 +329,7 @@ pub enum SignRole {
 
 #[derive(Debug, Args)]
 pub struct CompletionArgs {
+    /// For which shell
     #[arg(value_enum)]
     pub shell: clap_complete::Shell,
 }
@@ -341,10 +359,9 @@ pub fn version() -> &'static str {
     })
 }
 
-/// Parses the command line; prints help or the usage error and ends the process as clap does (usage: 2).
-pub fn parse(words: impl Iterator<Item = OsString>) -> Cli {
-    let words = with_shell_word(words.collect());
-    Cli::parse_from(words)
+/// Parses the command line. What is no command (help, the version, a usage error) is for the caller to print.
+pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(with_shell_word(words.collect()))
 }
 
 /// Puts the word `shell` in front when the first plain word is no subcommand.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! plain:  folder → fleet of one → relay and agent as tasks of this process → the ordinary client → all of it ended
-//! --up:   folder → fleet of one → relay and agent as child processes, started again when they die, until Ctrl-C
+//! --up:   folder → fleet of one → relay and agent as child processes, started again when they die, until Ctrl-C;
+//!         killed, it takes them along: each ends when its standard input does
 //! ```
 //!
 //! Everything is real: certificates, signed publication, QUIC on loopback, inner TLS, policy, recording. Only the keys lie
@@ -152,12 +153,17 @@ async fn up(dir: &Path) -> Result<()> {
 /// The client's configuration appears last, whole, at its documented place: who waits for it can start.
 fn tell(dir: &Path, layout: &Layout) -> Result<()> {
     let config = dir.join("config.yaml");
-    let text = "identity: {certificate: client/user.crt, key: client/user.key}\nbundle: published\nroot: published/metadata/1.root.json\nstate: client/state\n";
+    let text = "\
+identity: {certificate: client/user.crt, key: client/user.key}\nbundle: published\n\
+root: published/metadata/1.root.json\nstate: client/state\n";
     files::write_atomic(&config, text.as_bytes(), 0o644)?;
+    let (config, recordings) = (quoted(&config), layout.recordings());
     out::say(&format!(
-        "demo: relay and agent serve. In a second terminal:\n  noderelay --config {0} --via-relay local\n  noderelay --config {0} doctor local\nRecordings: {1}. Ctrl-C ends the demo.",
-        quoted(&config),
-        layout.recordings().display()
+        "demo: relay and agent serve. In a second terminal:\n\
+noderelay --config {config} --via-relay local\n\
+noderelay --config {config} doctor local\n\
+Recordings: {}. Ctrl-C ends the demo.",
+        recordings.display()
     ));
     Ok(())
 }
@@ -174,12 +180,15 @@ fn spec(address: SocketAddr) -> Result<Spec> {
     Ok(Spec::demo(address.to_string(), &user).or_else(|_| Spec::demo(address.to_string(), "operator"))?)
 }
 
-/// A new folder for one run, below the state folder.
+/// A new folder for one run: below the state folder; without a home, one of our own with a name that nobody can foresee.
 fn fresh_folder() -> Result<PathBuf> {
-    let state = state_folder().unwrap_or_else(|| std::env::temp_dir().join("noderelay"));
-    let base = state.join("demo");
+    let Some(state) = state_folder() else {
+        let pattern = std::env::temp_dir().join("noderelay-demo-XXXXXX");
+        return nix::unistd::mkdtemp(&pattern)
+            .with_context(|| format!("no folder like {}; set HOME or XDG_STATE_HOME", pattern.display()));
+    };
     let name = format!("{}-{}", Timestamp::now().strftime("%Y%m%d-%H%M%S"), std::process::id());
-    let folder = base.join(name);
+    let folder = state.join("demo").join(name);
     files::private_directory(&folder)?;
     Ok(folder)
 }
@@ -192,8 +201,14 @@ fn words(part: &str) -> Vec<OsString> {
 /// What the demo's child processes run.
 pub fn internal(command: InternalCommand) -> Result<ExitCode> {
     match command {
-        InternalCommand::Relay { config } => serve_relay(&config)?,
-        InternalCommand::Agent { config } => cli::serve(&config, cli::LogFormat::Text, words("holder"))?,
+        InternalCommand::Relay { config } => {
+            supervise::end_with_the_supervisor();
+            serve_relay(&config)?;
+        }
+        InternalCommand::Agent { config } => {
+            supervise::end_with_the_supervisor();
+            cli::serve(&config, cli::LogFormat::Text, words("holder"))?;
+        }
         InternalCommand::Holder => {
             return Ok(noderelay_holder::holder_main(
                 Path::new(cli::OWN_PROGRAM),
@@ -211,6 +226,8 @@ fn serve_relay(config: &Path) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = noderelay_agent::app::stop_on_signals()?;
-        relay::run(config, |address| out::line(&format!("ready {address}")), stop).await
+        // A supervisor that went away ends this process in another way.
+        let ready = |address| _ = out::line(&format!("ready {address}"));
+        relay::run(config, ready, stop).await
     })
 }

@@ -1,8 +1,7 @@
 //! The log of the client: nothing as a rule; with `-v` on standard error. Parts of the demo that are processes of their own
 //! set up their logs themselves.
 
-use std::io::IsTerminal as _;
-
+use noderelay_pki::text::LogLines;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Sets it up for that many `-v`.
@@ -14,8 +13,9 @@ pub fn init(verbose: u8) {
     };
     let set = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(|| LogLines::text(std::io::stderr()))
+        // No colours: nothing in a line may act on the terminal that shows it.
+        .with_ansi(false)
         .try_init();
     // Only a second set-up fails, and there is none.
     let _ = set;

@@ -10,8 +10,18 @@ mod demo;
 mod logs;
 mod out;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    commands::run(args::parse(std::env::args_os()))
+    match args::parse(std::env::args_os()) {
+        Ok(cli) => commands::run(cli),
+        // A usage error, on standard error: 2.
+        Err(usage) if usage.use_stderr() => usage.exit(),
+        // Help or the version are an answer like any other.
+        Err(answer) => match out::written(answer.print().and_then(|()| std::io::stdout().flush())) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => commands::failed(&error, 1),
+        },
+    }
 }

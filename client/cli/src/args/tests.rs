@@ -131,6 +131,43 @@ fn the_fixes_name_only_what_the_command_line_has() {
     }
 }
 
+/// Every command that is shown has examples in its help, and each example is a command line.
+#[test]
+fn every_command_has_examples_that_are_understood() {
+    fn walk(command: &mut clap::Command, path: &str, seen: &mut Vec<String>) {
+        for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {
+            let path = format!("{path} {}", sub.get_name());
+            if sub.has_subcommands() {
+                walk(sub, &path, seen);
+                continue;
+            }
+            let help = sub.render_help().to_string();
+            let examples = help
+                .split_once("Examples:\n")
+                .unwrap_or_else(|| panic!("{path} has no examples"))
+                .1;
+            let lines: Vec<_> = examples.lines().filter(|line| !line.trim().is_empty()).collect();
+            assert!(!lines.is_empty(), "{path}");
+            for line in lines {
+                // What stands behind several spaces explains, and `>` is the shell's.
+                let line = line.trim_start();
+                let words = line.split("  ").next().unwrap().split(" > ").next().unwrap();
+                let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+                assert_eq!(words[0], "noderelay", "{path}: {line}");
+                if let Err(error) = Cli::try_parse_from(with_shell_word(words)) {
+                    panic!("{path}: {line}: {error}");
+                }
+            }
+            seen.push(path);
+        }
+    }
+    let mut cli = Cli::command();
+    cli.build();
+    let mut seen = Vec::new();
+    walk(&mut cli, "", &mut seen);
+    assert!(seen.len() >= 16, "{seen:?}");
+}
+
 /// The first command or option in `text` that does not exist.
 fn all_exist<'a>(cli: &clap::Command, text: &'a str) -> Result<(), &'a str> {
     let plain = |word: &'a str| word.trim_matches(|c: char| "().,:;'".contains(c));

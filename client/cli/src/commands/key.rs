@@ -27,11 +27,10 @@ pub fn run(command: KeyCommand) -> Result<()> {
             }
             let key = SigningKey::create(&file, Algorithm::Ed25519)?;
             files::write_atomic(&public_file, format!("{}\n", key.public()).as_bytes(), 0o644)?;
-            show(key.public());
+            show(key.public())
         }
         KeyCommand::Show { file } => show(SigningKey::load(&file)?.public()),
     }
-    Ok(())
 }
 
 /// Reads a `.pub` file.
@@ -43,6 +42,6 @@ pub fn public(file: &Path) -> Result<PublicKey> {
         .with_context(|| format!("{} holds no public key", file.display()))
 }
 
-fn show(key: &PublicKey) {
-    out::line(&format!("{key}\nid {}", key.id()));
+fn show(key: &PublicKey) -> Result<()> {
+    out::line(&format!("{key}\nid {}", key.id()))
 }

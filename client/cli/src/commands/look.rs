@@ -8,7 +8,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use noderelay_client::config::Config;
 use noderelay_client::doctor::DoctorOptions;
-use noderelay_client::replay::ReplayOptions;
+use noderelay_client::replay::{ReplayError, ReplayOptions};
 use noderelay_client::whoami::Whoami;
 use noderelay_pki::name::ClusterName;
 
@@ -46,13 +46,15 @@ pub async fn replay(args: ReplayArgs, quiet: bool) -> Result<()> {
         quiet,
     };
     let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
-    Ok(noderelay_client::replay::replay(&args.file, options, &mut stdout, &mut stderr).await?)
+    match noderelay_client::replay::replay(&args.file, options, &mut stdout, &mut stderr).await {
+        Err(ReplayError::Output(error)) => out::written(Err(error)),
+        other => Ok(other?),
+    }
 }
 
 fn show<T: std::fmt::Display + serde::Serialize>(what: &T, output: Output) -> Result<()> {
     match output {
         Output::Table => out::text(&what.to_string()),
-        Output::Json => out::json(what)?,
+        Output::Json => out::json(what),
     }
-    Ok(())
 }

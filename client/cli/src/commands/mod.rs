@@ -1,7 +1,7 @@
 //! One function per command; each calls a library and gives an exit code.
 //!
 //! Sessions give the remote command's code, and 255 for every failure of ours, also of one before the session. Other
-//! commands: 0 good, 1 a finding or a failure, 2 usage (clap's).
+//! commands: 0 good, 1 a finding or a failure, 2 usage (clap's), 141 nobody reads the output any more.
 
 mod key;
 mod look;
@@ -14,20 +14,23 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
 use noderelay_client::config::Config;
-use noderelay_pki::text::escape;
+use noderelay_pki::text::{chain, escape};
 
 use crate::args::{Cli, Command, Global};
 use crate::out;
 
 /// Runs the command.
 pub fn run(cli: Cli) -> ExitCode {
-    match execute(cli) {
-        Ok(code) => code,
-        Err(error) => {
-            out::say(&format!("{error:#}"));
-            ExitCode::FAILURE
-        }
+    execute(cli).unwrap_or_else(|error| failed(&error, 1))
+}
+
+/// Says what failed, once, and gives the exit code: `code`, or the one of a reader that went away, of which nothing is said.
+pub fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
+    if error.is::<out::NobodyReads>() {
+        return out::NOBODY_READS.into();
     }
+    out::say(&chain(&**error));
+    code.into()
 }
 
 fn execute(cli: Cli) -> Result<ExitCode> {
@@ -41,14 +44,14 @@ fn execute(cli: Cli) -> Result<ExitCode> {
         Command::Completion(args) => {
             let mut script = Vec::new();
             clap_complete::generate(args.shell, &mut Cli::command(), "noderelay", &mut script);
-            out::bytes(&script);
+            out::bytes(&script)?;
         }
         Command::Key(command) => key::run(command)?,
         Command::Pki(command) => pki::run(command)?,
         Command::CheckConfig => {
             let config = config(&global)?;
-            out::line(&format!("# {}", escape(&config.file.to_string_lossy(), 300)));
-            out::text(&serde_saphyr::to_string(&config)?);
+            let file = escape(&config.file.to_string_lossy(), 300);
+            out::text(&format!("# {file}\n{}", serde_saphyr::to_string(&config)?))?;
         }
         Command::Policy(command) => one_thread()?.block_on(policy::run(command))?,
         Command::Shell(args) => return Ok(session::run(args, &global).into()),
@@ -67,10 +70,7 @@ fn demo(args: crate::args::DemoArgs, global: &Global) -> Result<ExitCode> {
     let is_session = args.up.is_none();
     let code = all_cores().and_then(|runtime| runtime.block_on(crate::demo::run(args, global)));
     match code {
-        Err(error) if is_session => {
-            out::say(&format!("{error:#}"));
-            Ok(noderelay_client::exit::FAILED.into())
-        }
+        Err(error) if is_session => Ok(failed(&error, noderelay_client::exit::FAILED)),
         code => Ok(code?.into()),
     }
 }

@@ -35,8 +35,7 @@ pub fn run(command: PkiCommand) -> Result<()> {
                 "CA of cluster {} in {}: ca.pem for the fleet file, ca.key to keep offline",
                 ca.cluster(),
                 dir.display()
-            ));
-            Ok(())
+            ))
         }
         PkiCommand::Issue {
             ca,
@@ -96,8 +95,7 @@ fn issue(
         spec.not_after = noderelay_pki::time::after(now, life);
     }
     setup::issue_spec(ca, &key, &spec, path)?;
-    out::line(&format!("{} until {}", spec.identity, setup::until(&spec)));
-    Ok(())
+    out::line(&format!("{} until {}", spec.identity, setup::until(&spec)))
 }
 
 fn role(subject: &SubjectArgs) -> Result<Role> {
@@ -117,7 +115,6 @@ fn inspect(file: &Path, output: Output) -> Result<()> {
     let facts = noderelay_pki::inspect::facts(first)?;
     match output {
         Output::Table => out::text(&facts.to_string()),
-        Output::Json => out::json(&facts)?,
+        Output::Json => out::json(&facts),
     }
-    Ok(())
 }

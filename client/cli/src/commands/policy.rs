@@ -62,7 +62,7 @@ pub async fn run(command: PolicyCommand) -> Result<()> {
             out::line(&format!(
                 "policy repository in {}: read policies/, then `noderelay policy sign`",
                 dir.display()
-            ));
+            ))
         }
         PolicyCommand::Sign { dir, key, role } => {
             let role = match role {
@@ -70,7 +70,7 @@ pub async fn run(command: PolicyCommand) -> Result<()> {
                 SignRole::Targets => Role::Targets,
             };
             check_policies(&dir)?;
-            signed(&author::sign(&dir, &SigningKey::load(&key)?, role, now)?);
+            signed(&author::sign(&dir, &SigningKey::load(&key)?, role, now)?)
         }
         PolicyCommand::Publish { dir, key, to } => {
             check_policies(&dir)?;
@@ -79,7 +79,7 @@ pub async fn run(command: PolicyCommand) -> Result<()> {
                 "policy version {} published to {}",
                 publication.policy_version(),
                 to.display()
-            ));
+            ))
         }
         PolicyCommand::Verify {
             publication,
@@ -90,10 +90,9 @@ pub async fn run(command: PolicyCommand) -> Result<()> {
             let root = files::read_bounded(&root, MAX_ROOT)?;
             let publication = author::verify(&publication, &root).await?;
             parse(&publication)?;
-            verified(&publication, now, output.output)?;
+            verified(&publication, now, output.output)
         }
     }
-    Ok(())
 }
 
 /// What a signer or the pipeline would put its name under is read as a node reads it first.
@@ -211,21 +210,22 @@ fn clusters(clusters: &[String], relays: &[String]) -> Result<Vec<Cluster>> {
     Ok(all)
 }
 
-fn signed(draft: &Draft) {
-    out::line(&format!(
-        "{} version {}: {} signed",
+fn signed(draft: &Draft) -> Result<()> {
+    let mut told = format!(
+        "{} version {}: {} signed\n",
         draft.role,
         draft.version,
         draft.signed_by.len()
-    ));
+    );
     if draft.signed_by.len() as u64 >= draft.threshold {
-        out::line("enough signatures");
+        told.push_str("enough signatures\n");
     } else {
-        out::line(&format!("{} needed; these keys can still sign:", draft.threshold));
+        told.push_str(&format!("{} needed; these keys can still sign:\n", draft.threshold));
         for key in &draft.missing {
-            out::line(&format!("  {key}"));
+            told.push_str(&format!("  {key}\n"));
         }
     }
+    out::text(&told)
 }
 
 #[derive(Serialize)]
@@ -251,7 +251,7 @@ fn verified(publication: &Publication, now: Timestamp, output: Output) -> Result
             .collect(),
     };
     match output {
-        Output::Json => out::json(&facts)?,
+        Output::Json => out::json(&facts),
         Output::Table => out::line(&format!(
             "policy version {} ({}), clusters {}, root {}",
             facts.policy_version,
@@ -260,5 +260,4 @@ fn verified(publication: &Publication, now: Timestamp, output: Output) -> Result
             facts.root
         )),
     }
-    Ok(())
 }

@@ -8,6 +8,7 @@ use noderelay_client::faults::Fault;
 use noderelay_client::session::{PathChoice, SessionOptions, not_begun, run_session};
 use noderelay_client::{WantTerminal, Work};
 use noderelay_pki::name::ClusterName;
+use noderelay_pki::text::chain;
 use noderelay_proto::code::{Code, Origin};
 
 use crate::args::{Global, PathArg, SessionArgs};
@@ -32,7 +33,7 @@ pub fn run(args: SessionArgs, global: &Global) -> u8 {
             not_begun(&options, &fault)
         }
         (_, Err(error)) => {
-            let fault = Fault::new(Code::ClientInternal, Origin::Client, format!("{error:#}"));
+            let fault = Fault::new(Code::ClientInternal, Origin::Client, chain(&*error));
             not_begun(&options, &fault)
         }
     };

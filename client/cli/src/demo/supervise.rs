@@ -4,7 +4,9 @@
 //! start → first line on its stdout ("ready …") → serving → died → wait (0.1 s, doubling to 5 s while it keeps dying) → start
 //! ```
 //!
-//! It ends only processes that it started, by their id, and waits for each. Each child gets its own log file.
+//! It ends only processes that it started, by their id, and waits for each. Each child gets its own log file. It holds
+//! the other end of each child's standard input and never writes to it: when the supervisor is gone, however it went, the
+//! child reads the end and stops ([`end_with_the_supervisor`]). That holds from the child's first moment on.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -50,6 +52,8 @@ impl Service {
         loop {
             let started = Instant::now();
             let mut child = self.start()?;
+            // Kept open until the child has ended; waiting for the child would close it.
+            let _alive = child.stdin.take();
             let mut lines = BufReader::new(child.stdout.take().context("the child has no stdout")?).split(b'\n');
             // It is read to its end: a child must not wait for somebody who reads its stdout.
             let mut talks = true;
@@ -83,13 +87,25 @@ impl Service {
         Command::new(&self.program)
             .args(["internal", self.name])
             .arg(&self.config)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
             .kill_on_drop(true)
             .spawn()
             .with_context(|| format!("{} can't be started as the {}", self.program.display(), self.name))
     }
+}
+
+/// In a child: stops this process as Ctrl-C would once standard input ends, and ends it when that takes too long.
+pub fn end_with_the_supervisor() {
+    std::thread::spawn(|| {
+        // An error is an end, too: nothing holds the other side any more.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        // Before the handler is in place this ends the process at once, which is as good.
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGTERM);
+        std::thread::sleep(STOP_WITHIN);
+        std::process::exit(1);
+    });
 }
 
 async fn end(mut child: Child) -> Result<()> {

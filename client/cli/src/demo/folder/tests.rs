@@ -1,3 +1,5 @@
+//! Whose folder a demo takes, and what it leaves in it.
+
 use std::fs;
 use std::path::Path;
 

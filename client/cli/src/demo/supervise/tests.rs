@@ -1,3 +1,5 @@
+//! A child of the supervisor: a shell script in place of relay and agent.
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
