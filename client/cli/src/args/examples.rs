@@ -1,4 +1,5 @@
-//! The examples under each command's help. A test parses every one of them.
+//! The examples under each command's help, in lines of at most 98 characters (longer ones would be wrapped). A test parses
+//! every one of them.
 
 pub const ALL: &str = "\
 Examples:
@@ -20,7 +21,7 @@ Examples:
   noderelay --via-relay gpu-7 -- grep -c MemTotal /proc/meminfo
   noderelay --via-relay -c 'dmesg|tail' gpu-7              a line for the login shell
   noderelay --via-relay -t gpu-7 -- top                    one command on a terminal
-  noderelay --via-relay --reason 'INC-42' gpu-7            a reason, for the record and for rules that ask for one
+  noderelay --via-relay --reason 'INC-42' gpu-7            a reason, for the record
   noderelay --via-relay --status out.json gpu-7 -- true    how it ended, for programs";
 
 #[cfg(feature = "demo")]
@@ -51,7 +52,7 @@ Output goes to standard output, everything else to standard error. Nothing in it
 
 Examples:
   noderelay replay SESSION.cast                         at its own pace
-  noderelay replay --idle 1 --speed 4 SESSION.cast      four times as fast, no pause above a second
+  noderelay replay --idle 1 --speed 4 SESSION.cast      fast, no pause above a second
   noderelay --quiet replay --no-wait SESSION.cast       the output alone, at once";
 
 pub const KEY_CREATE: &str = "\
@@ -70,7 +71,7 @@ pub const PKI_ISSUE: &str = "\
 Examples:
   noderelay pki issue --ca ca --relay relay-1 --out relay/relay
   noderelay pki issue --ca ca --node gpu-7 --out agent/node
-  noderelay pki issue --ca ca --user alice@example.org --group oncall --valid-for 8h --out client/user";
+  noderelay pki issue --ca ca --user alice --group oncall --valid-for 8h --out client/user";
 
 pub const PKI_INSPECT: &str = "\
 Examples:
@@ -78,8 +79,9 @@ Examples:
 
 pub const POLICY_INIT: &str = "\
 Examples:
-  noderelay policy init policy --trust-domain example.org --root-key root.pub --signer alice.pub --signer bob.pub \
---threshold 2 --pipeline pipeline.pub --cluster lab=ca/ca.pem --relay lab/relay-1=192.0.2.1:7443";
+  noderelay policy init policy --trust-domain example.org --root-key root.pub \\
+    --signer alice.pub --signer bob.pub --threshold 2 --pipeline pipeline.pub \\
+    --cluster lab=ca/ca.pem --relay lab/relay-1=192.0.2.1:7443";
 
 pub const POLICY_SIGN: &str = "\
 Examples:
@@ -88,7 +90,7 @@ Examples:
 
 pub const POLICY_PUBLISH: &str = "\
 Examples:
-  noderelay policy publish policy --key keys/pipeline --to published      also hourly, so that it stays fresh";
+  noderelay policy publish policy --key keys/pipeline --to published      hourly, too";
 
 pub const POLICY_VERIFY: &str = "\
 Without --root the publication's own first root is taken: that shows that it is whole, not whose it is.

@@ -146,11 +146,22 @@ fn every_command_has_examples_that_are_understood() {
                 .split_once("Examples:\n")
                 .unwrap_or_else(|| panic!("{path} has no examples"))
                 .1;
-            let lines: Vec<_> = examples.lines().filter(|line| !line.trim().is_empty()).collect();
+            // A line that ends with a backslash goes on.
+            let mut lines: Vec<String> = vec![String::new()];
+            for line in examples.lines().map(str::trim).filter(|line| !line.is_empty()) {
+                let last = lines.last_mut().unwrap();
+                match line.strip_suffix('\\') {
+                    Some(begun) => last.push_str(begun),
+                    None => {
+                        last.push_str(line);
+                        lines.push(String::new());
+                    }
+                }
+            }
+            lines.pop();
             assert!(!lines.is_empty(), "{path}");
             for line in lines {
                 // What stands behind several spaces explains, and `>` is the shell's.
-                let line = line.trim_start();
                 let words = line.split("  ").next().unwrap().split(" > ").next().unwrap();
                 let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
                 assert_eq!(words[0], "noderelay", "{path}: {line}");
