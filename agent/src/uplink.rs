@@ -21,13 +21,17 @@ use noderelay_proto::id::InstanceId;
 use noderelay_proto::message::{FromAgent, Opening, ToAgent};
 use quinn::{RecvStream, SendStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::accept;
 use crate::backoff::{self, Backoff};
 use crate::framed::{FrameReader, FrameWriter, FramedError};
 use crate::session::{self, Node};
+
+/// While streams run over a link the relay is asked this often whether it lives: a relay that was restarted answers the first
+/// packet that it does not know, so this is how long a session may hang on it.
+const BEAT: Duration = Duration::from_millis(250);
 
 /// What a link's task tells the wiring.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -179,6 +183,11 @@ impl Uplink {
     /// Until the link is lost, or left.
     async fn attend(&self, reader: &mut Reader, writer: &mut Writer) -> Ended {
         let mut leaving: Option<(Instant, Duration)> = None;
+        // Shared with each stream of this link.
+        let carried = Arc::new(());
+        let mut beat = tokio::time::interval(BEAT);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut beats = 0;
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => return Ended::Stopped,
@@ -197,18 +206,28 @@ impl Uplink {
                     Ok(message) => report(&message, &self.relay, &self.said),
                     Err(error) => return Ended::Control(error),
                 },
+                _ = beat.tick(), if Arc::strong_count(&carried) > 1 => {
+                    beats += 1;
+                    if let Err(error) = writer.send(&FromAgent::Ping(beats)).await {
+                        return Ended::Control(error);
+                    }
+                }
                 opened = self.link.connection.accept_bi() => match opened {
-                    Ok((send, recv)) => self.take(Stream::new(send, recv)),
+                    Ok((send, recv)) => self.take(Stream::new(send, recv), Arc::clone(&carried)),
                     Err(error) => return error.into(),
                 },
             }
         }
     }
 
-    fn take(&self, opened: Stream) {
+    fn take(&self, opened: Stream, carried: Arc<()>) {
         match Arc::clone(&self.slots).try_acquire_owned() {
             Ok(slot) => {
-                self.node.streams.spawn(stream(Arc::clone(&self.node), opened, slot));
+                let work = stream(Arc::clone(&self.node), opened, slot);
+                self.node.streams.spawn(async move {
+                    work.await;
+                    drop(carried);
+                });
             }
             // Left alone it would hold room in the window that all streams of the link share.
             Err(_) => opened.reset(Code::AgentNotReady),

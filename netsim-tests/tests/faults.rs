@@ -121,6 +121,21 @@ fn b013_no_shell_outlives_the_window() {
     });
 }
 
+/// A relay that was killed and is back is noticed by a session in which nothing happens, not only by the idle limit.
+#[test]
+fn a_session_over_a_restarted_relay_ends_at_once_and_says_why() {
+    let mut fleet = Fleet::serving();
+    let child = long(&fleet, "echo begun; exec sleep 600");
+    fleet.relay.take().unwrap().kill();
+    fleet.start_relay();
+    let output = child.bounded();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(255), "{said}");
+    assert!(said.contains("restarted"), "{said}");
+    eventually("the agent is back", || fleet.run(&["true"]).status.success());
+    assert!(fleet.logs().contains("reset by peer"), "{}", fleet.logs());
+}
+
 /// After relay and agent came back, new sessions work without help.
 #[test]
 fn a_restarted_relay_is_found_again() {

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 use quinn::{IdleTimeout, TransportConfig, VarInt};
 
-/// Default keepalive: well under the 30 s after which common NATs forget a UDP mapping, and twice within [`IDLE`].
-pub const KEEPALIVE: Duration = Duration::from_secs(8);
+/// Default keepalive: well under the 15 to 30 s after which NATs forget a UDP mapping, and several times within [`IDLE`]. It
+/// is also how long an idle agent may not know that its relay was restarted.
+pub const KEEPALIVE: Duration = Duration::from_secs(5);
+/// A client's, which has a person waiting: a restarted relay is noticed within this time.
+const KEEPALIVE_CLIENT: Duration = Duration::from_secs(2);
 /// A connection from which nothing was received for this long is dead.
 pub const IDLE: Duration = Duration::from_secs(20);
 /// First guess of the round trip: a lost first packet is sent again after three times this, instead of after a second.
@@ -33,7 +36,7 @@ const STREAMS_AT_AGENT: u32 = 256;
 
 /// For clients: nobody opens streams towards them.
 pub fn client_transport() -> Arc<TransportConfig> {
-    Arc::new(transport(KEEPALIVE, 0))
+    Arc::new(transport(KEEPALIVE_CLIENT, 0))
 }
 
 /// For relays, towards clients, agents and peers.
