@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use noderelay_link::{Dialer, Link, Stream};
+use noderelay_link::{Dialer, Link, Lost, Stream};
 use noderelay_pki::{Expect, Identity};
 use noderelay_proto::code::Code;
 use noderelay_proto::control::Register;
@@ -111,7 +111,7 @@ enum Ended {
     #[error("the relay did not answer the registration within {0:?}")]
     Silent(Duration),
     #[error("the link was lost: {0}")]
-    Lost(#[from] quinn::ConnectionError),
+    Lost(Lost),
     #[error("the control stream ended: {0}")]
     Control(FramedError),
 }
@@ -131,7 +131,11 @@ type Writer = FrameWriter<SendStream>;
 
 impl Uplink {
     async fn serve(self, instance: InstanceId) -> Ended {
-        let ended = self.work(instance).await;
+        let mut ended = self.work(instance).await;
+        // A stream only says that its connection is gone; the connection says why.
+        if let (Ended::Control(_) | Ended::Registration(_), Some(lost)) = (&ended, self.link.lost()) {
+            ended = Ended::Lost(lost);
+        }
         match ended {
             Ended::Stopped => self.link.close(Code::SessionAgentStopping).await,
             // Nothing new comes over it; the relay closes it when its time is over or the last stream has ended.
@@ -214,7 +218,7 @@ impl Uplink {
                 }
                 opened = self.link.connection.accept_bi() => match opened {
                     Ok((send, recv)) => self.take(Stream::new(send, recv), Arc::clone(&carried)),
-                    Err(error) => return error.into(),
+                    Err(error) => return Ended::Lost(Lost::from(&error)),
                 },
             }
         }
