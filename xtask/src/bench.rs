@@ -28,16 +28,38 @@ pub(crate) fn run_all(options: &[&str]) -> Result<()> {
     stages.add("build", || {
         run(cargo().args(["build", "--release", "--locked", "--workspace", "--all-targets"]))
     });
+    stages.add("build what is shipped", || {
+        run(cargo().args([
+            "build",
+            "--profile",
+            "dist",
+            "--locked",
+            "--workspace",
+            "--bin",
+            "noderelay",
+        ]))
+    });
     stages.finish()?;
-    let binaries = binaries();
-    let mut command = Command::new(binaries.join("slice-bench"));
-    command.current_dir(root()).arg("--binaries").arg(&binaries);
-    command.args(options.iter().filter(|option| HANDED_ON.contains(option)));
-    if !options.contains(&"--dry-run") {
-        command.arg("--report").arg(root().join("docs/benchmarks.md"));
-    }
+    let release = binaries();
+    let bench = release.join("slice-bench");
+    let shipped = release
+        .parent()
+        .map_or_else(|| root().join("target/dist"), |target| target.join("dist"));
+    let finish = |command: &mut Command| {
+        command.current_dir(root()).arg("--binaries").arg(&shipped);
+        command.args(options.iter().filter(|option| HANDED_ON.contains(option)));
+        if !options.contains(&"--dry-run") {
+            command.arg("--report").arg(root().join("docs/benchmarks.md"));
+        }
+        run(command)
+    };
     let mut stages = Stages::default();
-    stages.add("slice-bench", || run(&mut command));
+    stages.add("slice-bench", || finish(&mut Command::new(&bench)));
+    stages.add("slice-bench on one processor", || {
+        let mut command = Command::new("taskset");
+        command.args(["--cpu-list", "0"]).arg(&bench);
+        finish(command.args(["--only", "echo", "--one-processor"]))
+    });
     stages.finish()
 }
 

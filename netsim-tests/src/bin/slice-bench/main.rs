@@ -56,7 +56,7 @@ fn run(options: &Options) -> Result<bool> {
     }
     let rival = ssh::Rival::start(folder.path()).context("the rival does not start")?;
     let product = product::Product::start(&options.binaries, folder.path()).context("noderelay does not start")?;
-    let mut report = Report::new(machine, options.rounds);
+    let mut report = Report::new(options.subject, machine, options.rounds);
     if options.wants("cold") {
         measure::cold(&product, &rival, &options.rounds, &mut report)?;
     }
@@ -70,7 +70,7 @@ fn run(options: &Options) -> Result<bool> {
     let text = report.markdown();
     say(&text);
     if let Some(path) = &options.report {
-        report::replace_section(path, &text)?;
+        report::replace_section(path, options.subject, &text)?;
         say(&format!("written to {}", path.display()));
     }
     Ok(report.all_met() || !options.check)

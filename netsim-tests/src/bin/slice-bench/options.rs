@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::report::Subject;
+
 /// How often each thing is measured.
 #[derive(Clone, Copy)]
 pub(crate) struct Rounds {
@@ -39,6 +41,8 @@ pub(crate) struct Options {
     /// End with an error when a goal is missed.
     pub(crate) check: bool,
     pub(crate) rounds: Rounds,
+    /// What the run is about.
+    pub(crate) subject: Subject,
     /// The one measurement that is wanted.
     pub(crate) only: Option<String>,
 }
@@ -61,6 +65,7 @@ impl Options {
             report: None,
             check: false,
             rounds: Rounds::FULL,
+            subject: Subject::Session,
             only: None,
         };
         while let Some(word) = words.next() {
@@ -73,9 +78,13 @@ impl Options {
                     options.only =
                         Some(name.with_context(|| format!("--only needs one of {}", MEASUREMENTS.join(", ")))?);
                 }
+                // For the heading only: whoever starts us holds us to it.
+                "--one-processor" => options.subject = Subject::OneProcessor,
                 "--quick" => options.rounds = Rounds::QUICK,
                 other => {
-                    bail!("unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --check, --quick")
+                    bail!(
+                        "unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --one-processor, --check, --quick"
+                    )
                 }
             }
         }

@@ -10,8 +10,35 @@ use anyhow::{Context as _, Result};
 use crate::options::Rounds;
 use crate::ssh;
 
-const BEGIN: &str = "<!-- slice-bench: begin -->";
-const END: &str = "<!-- slice-bench: end -->";
+/// What a run is about: its heading, and the name of its section in the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject {
+    /// Everything, on whatever processors there are.
+    Session,
+    /// One measurement with every process on one processor: the work alone, without hand-overs between processors.
+    OneProcessor,
+}
+
+impl Subject {
+    fn section(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::OneProcessor => "one-processor",
+        }
+    }
+
+    fn heading(self) -> &'static str {
+        match self {
+            Self::Session => "One session through one relay",
+            Self::OneProcessor => "A keystroke with every process on one processor",
+        }
+    }
+
+    fn marks(self) -> (String, String) {
+        let mark = |which| format!("<!-- slice-bench {}: {which} -->", self.section());
+        (mark("begin"), mark("end"))
+    }
+}
 
 /// One line of the table.
 pub(crate) struct Row {
@@ -38,14 +65,16 @@ impl Goal {
 
 /// All rows and where they come from.
 pub(crate) struct Report {
+    subject: Subject,
     machine: Machine,
     rounds: Rounds,
     rows: Vec<Row>,
 }
 
 impl Report {
-    pub(crate) fn new(machine: Machine, rounds: Rounds) -> Report {
+    pub(crate) fn new(subject: Subject, machine: Machine, rounds: Rounds) -> Report {
         Report {
+            subject,
             machine,
             rounds,
             rows: Vec::new(),
@@ -68,9 +97,10 @@ impl Report {
             echoes,
         } = self.rounds;
         let mut text = format!(
-            "## One session through one relay\n\n\
+            "## {}\n\n\
              Run of {}. Medians of {cold} cold starts for each RTT, {commands} commands, {} echoed bytes.\n\n\
              | what | noderelay | beside it | against the goal | goal | |\n|---|---|---|---|---|---|\n",
+            self.subject.heading(),
             self.machine,
             echo_turns * echoes,
         );
@@ -141,18 +171,19 @@ impl fmt::Display for Machine {
 }
 
 /// Puts the text between the two marks of the document.
-pub(crate) fn replace_section(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn replace_section(path: &Path, subject: Subject, text: &str) -> Result<()> {
     let document = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let replaced = replaced(&document, text)
-        .with_context(|| format!("{} has no section between {BEGIN} and {END}", path.display()))?;
+    let replaced = replaced(&document, subject, text)
+        .with_context(|| format!("{} has no section between {:?}", path.display(), subject.marks()))?;
     std::fs::write(path, replaced).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The document with another text between the marks.
-pub(crate) fn replaced(document: &str, text: &str) -> Option<String> {
-    let (before, rest) = document.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", text.trim()))
+pub(crate) fn replaced(document: &str, subject: Subject, text: &str) -> Option<String> {
+    let (begin, end) = subject.marks();
+    let (before, rest) = document.split_once(&begin)?;
+    let (_, after) = rest.split_once(&end)?;
+    Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", text.trim()))
 }
 
 /// One line to standard output.

@@ -89,7 +89,7 @@ fn the_report_names_goals_and_what_missed_them() {
     let options = Options::parse(words(&["--quick", "--check", "--report", "x.md"])).unwrap();
     assert!(options.check && options.report.is_some());
     assert!(Options::parse(words(&["--fast"])).is_err());
-    let mut report = Report::new(report::Machine::look(), options.rounds);
+    let mut report = Report::new(options.subject, report::Machine::look(), options.rounds);
     let goal = |seen| {
         Some(Goal {
             seen,
@@ -125,11 +125,12 @@ fn the_report_names_goals_and_what_missed_them() {
 
 #[test]
 fn only_the_section_between_the_marks_is_replaced() {
-    let document = "# B\n<!-- slice-bench: begin -->\nold\n<!-- slice-bench: end -->\nrest\n";
-    let new = report::replaced(document, "new\n").unwrap();
+    let document =
+        "# B\n<!-- slice-bench one-processor: begin -->\nold\n<!-- slice-bench one-processor: end -->\nrest\n";
+    let new = report::replaced(document, report::Subject::OneProcessor, "new\n").unwrap();
     assert_eq!(
         new,
-        "# B\n<!-- slice-bench: begin -->\n\nnew\n\n<!-- slice-bench: end -->\nrest\n"
+        "# B\n<!-- slice-bench one-processor: begin -->\n\nnew\n\n<!-- slice-bench one-processor: end -->\nrest\n"
     );
-    assert!(report::replaced("# nothing", "new").is_none());
+    assert!(report::replaced("# nothing", report::Subject::Session, "new").is_none());
 }
