@@ -13,9 +13,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 use tokio::net::unix::pipe::{Receiver, Sender};
+
+/// When a node has no descriptor left to ask with, a refused write is tried again after this long.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// Watches a descriptor for something to read. It must be non-blocking.
 pub(crate) fn watched(fd: impl AsFd) -> io::Result<Receiver> {
@@ -24,8 +28,14 @@ pub(crate) fn watched(fd: impl AsFd) -> io::Result<Receiver> {
 
 /// Waits until a descriptor that refused a write takes one. An error shows again, with its cause, at the next write.
 pub(crate) async fn writable(fd: impl AsFd) {
-    if let Ok(asked) = copy(fd).and_then(Sender::from_owned_fd_unchecked) {
-        let _ = asked.writable().await;
+    asked(copy(fd)).await;
+}
+
+/// A failure must not return at once: whoever tries again would never let signals and limits be looked at.
+async fn asked(copy: io::Result<OwnedFd>) {
+    match copy.and_then(Sender::from_owned_fd_unchecked) {
+        Ok(asked) => drop(asked.writable().await),
+        Err(_) => tokio::time::sleep(AGAIN).await,
     }
 }
 
@@ -71,3 +81,6 @@ impl AsyncWrite for ToHolderHalf {
         Poll::Ready(self.socket.shutdown(Shutdown::Write))
     }
 }
+
+#[cfg(test)]
+mod tests;

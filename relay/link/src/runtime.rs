@@ -18,12 +18,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncTimer, AsyncUdpSocket, UdpPoller};
 use tokio::net::unix::pipe::{Receiver, Sender};
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Sleep, sleep, sleep_until};
+
+/// When the system has no descriptor left to ask with, a refused packet is tried again after this long.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// The runtime for every endpoint of the outer leg.
 #[derive(Debug)]
@@ -174,28 +177,48 @@ impl AsyncUdpSocket for Socket {
 #[derive(Debug)]
 struct Writable {
     socket: Arc<Socket>,
-    /// Asked for "writable" on a descriptor of its own.
-    asked: Option<Sender>,
+    asked: Option<Asked>,
+}
+
+/// How one learns that there is room.
+#[derive(Debug)]
+enum Asked {
+    /// "Writable" of a descriptor of its own.
+    Descriptor(Sender),
+    /// There is no descriptor left to ask with: the packet is tried again a little later. As an error it would end the
+    /// connection's task, and its streams would wait for ever.
+    Later(Pin<Box<Sleep>>),
+}
+
+impl Asked {
+    fn with(copy: io::Result<UdpSocket>) -> Asked {
+        match copy.and_then(|copy| Sender::from_owned_fd_unchecked(copy.into())) {
+            Ok(sender) => Asked::Descriptor(sender),
+            Err(_) => Asked::Later(Box::pin(sleep(AGAIN))),
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context) -> Poll<io::Result<()>> {
+        match self {
+            Asked::Descriptor(sender) => sender.poll_write_ready(cx),
+            Asked::Later(sleep) => Future::poll(sleep.as_mut(), cx).map(Ok),
+        }
+    }
 }
 
 impl UdpPoller for Writable {
-    fn poll_writable(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+    fn poll_writable(self: Pin<&mut Self>, cx: &mut Context) -> Poll<io::Result<()>> {
+        let Writable { socket, asked } = self.get_mut();
         // quinn asks before each packet.
-        if !self.socket.full.load(Ordering::Relaxed) {
-            self.asked = None;
-            return Poll::Ready(Ok(()));
+        if socket.full.load(Ordering::Relaxed) {
+            let asking = asked.get_or_insert_with(|| Asked::with(socket.socket.try_clone()));
+            let answer = ready!(asking.poll(cx));
+            socket.full.store(false, Ordering::Relaxed);
+            *asked = None;
+            return Poll::Ready(answer);
         }
-        if self.asked.is_none() {
-            let copy = self.socket.socket.try_clone()?;
-            self.asked = Some(Sender::from_owned_fd_unchecked(copy.into())?);
-        }
-        let ready = match &self.asked {
-            Some(asked) => ready!(asked.poll_write_ready(cx)),
-            None => Ok(()),
-        };
-        self.socket.full.store(false, Ordering::Relaxed);
-        self.asked = None;
-        Poll::Ready(ready)
+        *asked = None;
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! The timer rings when it is meant to, and the socket carries packets both ways.
 
 use std::future::poll_fn;
-use std::time::Duration;
 
 use quinn::Runtime as _;
 
@@ -116,4 +115,12 @@ async fn a_socket_that_refused_is_asked_and_one_that_did_not_is_not() {
         .await
         .unwrap();
     assert!(poller.asked.is_none() && !socket.full.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn without_a_descriptor_to_ask_with_a_packet_is_tried_again_after_a_rest() {
+    let start = tokio::time::Instant::now();
+    let mut asked = Asked::with(Err(io::Error::from_raw_os_error(24)));
+    crate::testing::soon(poll_fn(|cx| asked.poll(cx))).await.unwrap();
+    assert!(start.elapsed() >= AGAIN, "{:?}", start.elapsed());
 }
