@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use noderelay_pki::text::LogLines;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -123,12 +124,15 @@ fn say_ready(address: SocketAddr) {
 
 fn set_up_log(args: &Args) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&args.log)?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    // No colours: nothing in a line may act on the terminal that shows it.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
     let done = match args.log_format {
-        LogFormat::Text => log.with_ansi(false).try_init(),
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
+        LogFormat::Text => log.with_writer(|| LogLines::text(std::io::stderr())).try_init(),
+        LogFormat::Json => log
+            .json()
+            .flatten_event(true)
+            .with_writer(|| LogLines::json(std::io::stderr()))
+            .try_init(),
     };
     done.map_err(|cause| anyhow::anyhow!("can't set up the log: {cause}"))
 }
