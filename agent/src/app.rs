@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use jiff::Timestamp;
+use noderelay_audit_event::SessionId;
 use noderelay_bundle::fleet::RelayEntry;
 use noderelay_link::{Dialer, agent_transport};
 use noderelay_pki::Expect;
@@ -29,10 +30,12 @@ use tokio_util::task::TaskTracker;
 use crate::accept::Own;
 use crate::config::Config;
 use crate::denials::Denials;
+use crate::places::Places;
 use crate::published::{InForce, Published};
 use crate::session::Node;
 use crate::sessions::{Sessions, random};
 use crate::start::Launcher;
+use crate::sweep;
 use crate::uplink::{self, Said};
 
 /// How long open legs have to tell their clients that the agent stops.
@@ -57,6 +60,10 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
     for directory in [&sessions_dir, &config.recordings()] {
         private_directory(directory)?;
     }
+    let places = Places::of(&config.state, &sessions_dir, &config.recordings())?;
+    let swept = places.clone();
+    let lost = tokio::task::spawn_blocking(move || sweep::sweep(&swept, Timestamp::now())).await?;
+    lost.into_iter().for_each(sweep::tell);
     let now = Timestamp::now();
     let mut published = Published::open(&config.bundle, &config.state, now).await?;
     let mut credentials = Credentials::watch(&config.identity.certificate, &config.identity.key, now)?;
@@ -78,6 +85,7 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
         stop: CancellationToken::new(),
         streams: TaskTracker::new(),
         denials: Denials::new(own.clone()),
+        places,
         config,
         own,
     });
@@ -91,6 +99,9 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
     let mut changes = published.watch();
     let mut tick = tokio::time::interval(reload);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut sweep = tokio::time::interval(node.config.limits.sweep.duration());
+    sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut sweeping = JoinSet::new();
     uplinks.follow(&changes.borrow_and_update().clone());
     loop {
         tokio::select! {
@@ -101,6 +112,13 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
                 note_credentials(&mut credentials, now);
                 node.denials.report(Instant::now());
             }
+            // One at a time, however long a disk takes.
+            _ = sweep.tick(), if sweeping.is_empty() => {
+                let (places, ids) = (node.places.clone(), node.sessions.ids());
+                let own: Vec<_> = ids.iter().map(|id| SessionId(*id.as_bytes())).collect();
+                sweeping.spawn_blocking(move || sweep::folders(&places, &own, Timestamp::now()));
+            }
+            Some(Ok(lost)) = sweeping.join_next() => lost.into_iter().for_each(sweep::tell),
             Ok(()) = changes.changed() => {
                 let in_force = changes.borrow_and_update().clone();
                 uplinks.follow(&in_force);

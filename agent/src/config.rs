@@ -96,6 +96,8 @@ pub struct Limits {
     pub hup_grace: Period,
     /// How often certificate, key and publication are looked at for changes.
     pub reload: Period,
+    /// How often is looked for sessions whose holder died while this agent was not theirs.
+    pub sweep: Period,
     /// Relays that the agent keeps a link to at once.
     pub relays: usize,
     /// Longest wait before a lost relay is dialled again the first time; doubles up to `redial_max`. The wait itself is random
@@ -117,6 +119,7 @@ impl Default for Limits {
             resume_window: secs(10),
             hup_grace: secs(5),
             reload: secs(5),
+            sweep: secs(60),
             relays: 2,
             redial_min: Period::from_millis(200),
             redial_max: secs(15),
@@ -138,6 +141,7 @@ impl Limits {
             ("stalled", self.stalled),
             ("hup_grace", self.hup_grace),
             ("reload", self.reload),
+            ("sweep", self.sweep),
             ("redial_min", self.redial_min),
             ("redial_max", self.redial_max),
         ];

@@ -26,6 +26,7 @@ pub mod config;
 mod denials;
 mod events;
 mod framed;
+mod places;
 mod published;
 mod pump;
 mod recorder;
@@ -33,6 +34,7 @@ mod refusal;
 mod session;
 mod sessions;
 mod start;
+mod sweep;
 #[cfg(test)]
 mod testing;
 pub mod uplink;

@@ -105,6 +105,37 @@ pub async fn pump(
     leg
 }
 
+/// Hears how a session ends whose client is gone, on a link that took the place of the leg's.
+pub async fn hear_out(
+    mut holder: FrameReader<impl AsyncRead + Unpin, FromHolder>,
+    leg: &mut Leg,
+    stop: &CancellationToken,
+) {
+    if leg.code == Code::SessionHolderLost {
+        leg.code = Code::Ok;
+    }
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                leg.code = Code::SessionAgentStopping;
+                return;
+            }
+            next = holder.next() => next,
+        };
+        match next {
+            // Was counted when it came the first time.
+            Ok(Some(FromHolder::Session(ToClient::Data(_) | ToClient::DataErr(_)))) => {}
+            Ok(Some(FromHolder::Session(message))) => note(&message, leg),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => break,
+        }
+    }
+    if leg.exit.is_none() && leg.code == Code::Ok {
+        leg.code = Code::SessionHolderLost;
+    }
+}
+
 async fn too_late(stop: &CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(LAST_WORDS).await;
@@ -117,19 +148,25 @@ async fn up(
     mut orders: mpsc::Receiver<ToHolder>,
     bytes: &mut u64,
 ) -> String {
-    let lost = loop {
-        tokio::select! {
-            biased;
-            Some(order) = orders.recv() => {
-                if let Err(error) = holder.send(&order).await {
-                    break error.to_string();
+    let lost = 'leg: {
+        // What came together with OPEN is here already.
+        if let Err(error) = pass_on(Ok(true), &mut client, &mut holder, bytes).await {
+            break 'leg error.to_string();
+        }
+        loop {
+            tokio::select! {
+                biased;
+                Some(order) = orders.recv() => {
+                    if let Err(error) = holder.send(&order).await {
+                        break 'leg error.to_string();
+                    }
                 }
+                read = client.fill() => match pass_on(read, &mut client, &mut holder, bytes).await {
+                    Ok(true) => {}
+                    Ok(false) => break 'leg "the client closed the connection".to_owned(),
+                    Err(error) => break 'leg error.to_string(),
+                },
             }
-            read = client.fill() => match pass_on(read, &mut client, &mut holder, bytes).await {
-                Ok(true) => {}
-                Ok(false) => break "the client closed the connection".to_owned(),
-                Err(error) => break error.to_string(),
-            },
         }
     };
     // An order that came together with the client's end is still given; one that comes later finds the door closed.
@@ -204,26 +241,9 @@ async fn down(
     stalled: Duration,
     stop: &CancellationToken,
 ) {
-    // What was queued before (OPENED) goes out now: a command that waits for input says nothing by itself.
-    tell(client, leg, stalled).await;
     loop {
-        let read = tokio::select! {
-            biased;
-            () = stop.cancelled() => {
-                leg.code = Code::SessionAgentStopping;
-                client.queue(&closed(leg.code, "the agent stops"));
-                return tell(client, leg, stalled).await;
-            }
-            read = holder.fill() => read,
-        };
-        match read {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => {
-                tracing::warn!(%error, "the connection to the session's holder failed");
-                break;
-            }
-        }
+        // What came together with the holder's first word is here already, and OPENED is queued: both go out now, since a
+        // command that waits for input says nothing more by itself.
         loop {
             match holder.buffered() {
                 Ok(Some(FromHolder::Session(message))) => {
@@ -242,6 +262,23 @@ async fn down(
             }
         }
         tell(client, leg, stalled).await;
+        let read = tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                leg.code = Code::SessionAgentStopping;
+                client.queue(&closed(leg.code, "the agent stops"));
+                return tell(client, leg, stalled).await;
+            }
+            read = holder.fill() => read,
+        };
+        match read {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                tracing::warn!(%error, "the connection to the session's holder failed");
+                break;
+            }
+        }
     }
     if leg.exit.is_none() && leg.code == Code::Ok {
         // The client must not wait: the holder is gone and said nothing.

@@ -3,8 +3,6 @@
 //! The header is on disk and synced before this returns (level `required` may begin in memory on a disk that refuses); who,
 //! where, what, under which policy stands in it in the words of the audit log. Facts that somebody merely claims (path, correlation id) stand under `claimed`.
 
-use std::path::Path;
-
 use jiff::Timestamp;
 use noderelay_audit::{Header, Level, RecordError, Recording, Terminal};
 use noderelay_audit_event::SessionStarted;
@@ -12,6 +10,7 @@ use noderelay_policy::{Permit, RecordLevel};
 use noderelay_proto::code::Code;
 use noderelay_proto::control::{Missing, Open};
 
+use crate::places::Places;
 use crate::refusal::Refusal;
 
 /// What heads the recording.
@@ -27,12 +26,28 @@ pub fn header(started: SessionStarted, open: &Open) -> Header {
     Header::new(started, terminal)
 }
 
-/// Opens the recording below `directory`. May wait for the disk.
+/// Opens the recording. May wait for the disk. Folders that are not what they were are a fault of the recorder as a full
+/// disk is: the level decides.
 ///
 /// # Errors
 /// `recording.unavailable` with the cause; break-glass is the way in on a node whose disk refuses.
-pub fn open(directory: &Path, header: &Header) -> Result<Recording, Refusal> {
-    Recording::create(directory, header).map_err(|e| refusal(&e))
+pub fn open(places: &Places, header: &Header) -> Result<Recording, Refusal> {
+    let directory = places.recordings();
+    let opened = match places.check() {
+        Ok(()) => Recording::create(directory, header),
+        Err(cause) => Recording::without_disk(directory, header, cause),
+    };
+    let session = header.session.session;
+    match &opened {
+        Err(error) => tracing::error!(%session, code = %Code::RecordingUnavailable, %error, "no recording, no session"),
+        Ok(recording) => {
+            if let Some(held) = &recording.header().held_in_memory {
+                let (code, cause) = (Code::RecordingIncomplete, &held.cause);
+                tracing::error!(%session, %code, %cause, "the recording begins in memory");
+            }
+        }
+    }
+    opened.map_err(|e| refusal(&e))
 }
 
 /// The level that the permit's obligations ask for.

@@ -23,12 +23,14 @@ use crate::authorize::{self, Wish};
 use crate::config::Config;
 use crate::denials::Denials;
 use crate::events;
+use crate::places::Places;
 use crate::published::InForce;
 use crate::pump::{self, Leg};
 use crate::recorder;
 use crate::refusal::{Refusal, shown};
 use crate::sessions::{Begun, Entry, Live, Sessions};
 use crate::start::{self, Facts, Holder, Launcher};
+use crate::sweep;
 
 /// What every session of this node needs.
 pub struct Node {
@@ -40,6 +42,8 @@ pub struct Node {
     pub party: Party,
     /// What is in force.
     pub published: watch::Receiver<Arc<InForce>>,
+    /// Its folders.
+    pub places: Places,
     /// What is written of refusals.
     pub denials: Denials,
     /// The live sessions.
@@ -51,6 +55,9 @@ pub struct Node {
     /// The tasks of streams, whichever link they came by.
     pub streams: TaskTracker,
 }
+
+/// A repeated attempt waits this long for the first one, which has a disk and a holder to wait for.
+const STARTING: Duration = Duration::from_secs(30);
 
 /// A node's disk answers within moments, or is sick.
 const DISK: Duration = Duration::from_secs(20);
@@ -110,25 +117,54 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
         &node.stop,
     );
     tokio::pin!(leg);
-    let leg = loop {
+    let mut door = None;
+    let mut leg = loop {
         tokio::select! {
             biased;
             order = standing.next_order(node, &client, &begun) => {
                 // Refused when the client is gone: then the order takes the holder's own door.
                 if let Err(refused) = give.try_send(order) {
-                    node.launcher.tell(&begun, refused.into_inner()).await;
+                    door = node.launcher.tell(&begun, refused.into_inner()).await;
                 }
             }
             leg = &mut leg => break leg,
         }
     };
+    while let Some(reader) = door.take() {
+        let rest = pump::hear_out(reader, &mut leg, &node.stop);
+        tokio::pin!(rest);
+        loop {
+            tokio::select! {
+                biased;
+                order = standing.next_order(node, &client, &begun) => door = node.launcher.tell(&begun, order).await,
+                () = &mut rest => break,
+            }
+        }
+    }
     if let Some(lost) = &leg.client_lost {
         tracing::info!(session = %live.id, %lost, "the client's leg ended before the session");
     }
     if live.superseded(number) {
         tracing::info!(session = %live.id, leg = number, "a newer leg goes on with the session");
     } else {
+        if leg.code == Code::SessionHolderLost {
+            lost(node, &live, &begun).await;
+        }
         events::emit(Event::SessionEnded(ended(&begun.facts, &leg)));
+    }
+}
+
+/// The holder is gone, or is not to be understood any more: nothing of the session may go on.
+async fn lost(node: &Node, live: &Live, begun: &Begun) {
+    let (places, session, leader) = (node.places.clone(), begun.facts.session, begun.pid);
+    let bury = tokio::task::spawn_blocking(move || sweep::bury(&places, session, leader, Timestamp::now()));
+    if let Ok(Ok(true)) = tokio::time::timeout(DISK, bury).await {
+        tracing::error!(session = %live.id, "the holder lives and is not understood; it is told to end its session");
+        let order = terminate(
+            Code::SessionHolderLost,
+            "the agent does not understand the session's holder",
+        );
+        drop(node.launcher.tell(begun, order).await);
     }
 }
 
@@ -145,20 +181,43 @@ struct Ready {
 /// Register, authorize, record, start: in this order, each spending what the one before made. An attempt that opened a
 /// session before is authorized again, and gets that one.
 async fn begin(node: &Node, client: &Client, open: &Open, resume_key: &[u8]) -> Result<Ready, Refusal> {
-    let now = Timestamp::now();
-    let peer = &client.peer;
     let open_id = open.id().map_err(|e| Refusal::node(e.code(), e.to_string()))?;
-    let entry = node.sessions.register(peer, open_id)?;
+    match node.sessions.register(&client.peer, open_id)? {
+        Entry::New(live) => {
+            let ready = first(node, Arc::clone(&live), client, open, resume_key).await;
+            live.settle(
+                ready
+                    .as_ref()
+                    .map(|ready| Arc::clone(&ready.begun))
+                    .map_err(Clone::clone),
+            );
+            ready
+        }
+        Entry::Again(live) => {
+            let (_, standing, _) = decide(node, client, open)?;
+            again(node, live, open, standing).await
+        }
+    }
+}
+
+/// Asks the policy. What comes in force after this is a change to the session, however long its start takes.
+fn decide(node: &Node, client: &Client, open: &Open) -> Result<(Permit, Standing, Arc<InForce>), Refusal> {
     let wish = Wish::of(open, &node.config.default_profile)?;
-    // What comes in force after this line is a change to the session, however long its start takes.
     let mut published = node.published.clone();
     let in_force = published.borrow_and_update().clone();
-    let permit = authorize::authorize(&in_force, &node.own, peer, &wish, now)?;
-    let standing = Standing { published, wish };
-    let live = match entry {
-        Entry::New(live) => live,
-        Entry::Again(live) => return again(node, live, open, standing).await,
-    };
+    let permit = authorize::authorize(&in_force, &node.own, &client.peer, &wish, Timestamp::now())?;
+    Ok((permit, Standing { published, wish }, in_force))
+}
+
+async fn first(
+    node: &Node,
+    live: Arc<Live>,
+    client: &Client,
+    open: &Open,
+    resume_key: &[u8],
+) -> Result<Ready, Refusal> {
+    let (now, peer) = (Timestamp::now(), &client.peer);
+    let (permit, standing, in_force) = decide(node, client, open)?;
     let number = live.new_leg();
     let version = permit.version();
     let versioned = |refusal| Refusal {
@@ -172,8 +231,8 @@ async fn begin(node: &Node, client: &Client, open: &Open, resume_key: &[u8]) -> 
         .await
         .map_err(versioned)?;
     let started = facts(&permit, peer, open, &standing.wish, &live, &account.name, now);
-    let (directory, header) = (node.config.recordings(), recorder::header(started.clone(), open));
-    let recording = on_disk(move || recorder::open(&directory, &header))
+    let (places, header) = (node.places.clone(), recorder::header(started.clone(), open));
+    let recording = on_disk(move || recorder::open(&places, &header))
         .await
         .map_err(versioned)?;
     let demo = in_force.publication.demo();
@@ -186,7 +245,7 @@ async fn begin(node: &Node, client: &Client, open: &Open, resume_key: &[u8]) -> 
     };
     let (holder, begun) = node.launcher.start(permit, recording, facts, live.id).await?;
     events::emit(Event::SessionStarted(started));
-    let begun = live.begun.get_or_init(|| Arc::new(begun)).clone();
+    let begun = Arc::new(begun);
     Ok(Ready {
         opened: begun.opened.clone(),
         live,
@@ -211,12 +270,7 @@ async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + 
 }
 
 async fn again(node: &Node, live: Arc<Live>, open: &Open, standing: Standing) -> Result<Ready, Refusal> {
-    let Some(begun) = live.begun.get().cloned() else {
-        return Err(Refusal::node(
-            Code::AgentNotReady,
-            "this attempt is being served over another path",
-        ));
-    };
+    let begun = live.outcome(STARTING).await?;
     if begun.open != *open {
         return Err(Refusal::node(
             Code::SessionDuplicate,
@@ -353,3 +407,6 @@ fn denied(node: &Node, peer: &VerifiedPeer, open: &Open, refusal: &Refusal) -> D
         claimed: wish.map(|w| claimed(open, &w)).unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

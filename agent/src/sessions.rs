@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! register ─> New ─> (refused: dropped) | begun ─> legs come and go ─> the last holder of `Live` is dropped: removed
-//!          └> Again: the same principal, key and open_id, so the same session
+//!          └> Again: the same principal, key and open_id, so the same session, and the same answer
 //! ```
 //!
 //! An entry lives as long as somebody holds its [`Live`], and is removed exactly once, whatever ended the session. The id
@@ -11,7 +11,8 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
 use noderelay_audit_event::SessionStarted;
@@ -19,6 +20,8 @@ use noderelay_pki::verify::VerifiedPeer;
 use noderelay_proto::code::Code;
 use noderelay_proto::control::{Open, Opened};
 use noderelay_proto::id::{OpenId, SessionId};
+
+use tokio::sync::watch;
 
 use crate::refusal::Refusal;
 
@@ -43,8 +46,8 @@ pub struct Sessions {
 pub struct Live {
     /// Its name.
     pub id: SessionId,
-    /// What is known once its command runs.
-    pub begun: OnceLock<Arc<Begun>>,
+    /// What became of its start, once that is known.
+    outcome: watch::Sender<Option<Outcome>>,
     legs: AtomicU64,
     attempt: Attempt,
     table: Arc<Mutex<Table>>,
@@ -60,6 +63,18 @@ pub struct Begun {
     pub facts: SessionStarted,
     /// What lets the agent back to the holder. Secret.
     pub token: Bytes,
+    /// The process id of its command.
+    pub pid: u32,
+}
+
+/// What a start came to.
+pub type Outcome = Result<Arc<Begun>, Refusal>;
+
+fn still() -> Refusal {
+    Refusal::node(
+        Code::AgentNotReady,
+        "the first of these equal attempts is still being served",
+    )
 }
 
 /// What a registration found.
@@ -100,13 +115,20 @@ impl Sessions {
         }
         let live = Arc::new(Live {
             id,
-            begun: OnceLock::new(),
+            outcome: watch::Sender::new(None),
             legs: AtomicU64::new(0),
             attempt: attempt.clone(),
             table: Arc::clone(&self.table),
         });
         table.insert(attempt, Arc::downgrade(&live));
         Ok(Entry::New(live))
+    }
+
+    /// The names of those that are live.
+    pub fn ids(&self) -> Vec<SessionId> {
+        // Let go of outside of the lock: the last one to let go takes it.
+        let live: Vec<_> = lock(&self.table).values().filter_map(Weak::upgrade).collect();
+        live.iter().map(|live| live.id).collect()
     }
 
     /// How many are live.
@@ -116,6 +138,28 @@ impl Sessions {
 }
 
 impl Live {
+    /// The first attempt came to this; whoever repeats it gets the same.
+    pub fn settle(&self, outcome: Outcome) {
+        self.outcome.send_if_modified(|known| {
+            let first = known.is_none();
+            known.get_or_insert(outcome);
+            first
+        });
+    }
+
+    /// What the first attempt came to; waits for it, no longer than `within`.
+    ///
+    /// # Errors
+    /// Its refusal, or `agent.not_ready` when it is still at it.
+    pub async fn outcome(&self, within: Duration) -> Outcome {
+        let mut outcome = self.outcome.subscribe();
+        let known = tokio::time::timeout(within, outcome.wait_for(Option::is_some)).await;
+        match known {
+            Ok(Ok(known)) => known.clone().unwrap_or_else(|| Err(still())),
+            Ok(Err(_)) | Err(_) => Err(still()),
+        }
+    }
+
     /// A number for a new leg; the newest one counts.
     pub fn new_leg(&self) -> u64 {
         self.legs.fetch_add(1, Ordering::AcqRel) + 1

@@ -42,10 +42,13 @@ pub struct Launcher {
     pub limits: Limits,
 }
 
+/// What a holder says.
+pub type HolderReader = FrameReader<Receiver, FromHolder>;
+
 /// The agent's end of a holder.
 pub struct Holder {
     /// What the holder says.
-    pub reader: FrameReader<Receiver, FromHolder>,
+    pub reader: HolderReader,
     /// What the holder is told.
     pub writer: FrameWriter<ToHolderHalf>,
 }
@@ -102,12 +105,13 @@ impl Launcher {
             let _ = tokio::time::timeout(ANSWER, holder.writer.send(&ToHolder::from(order))).await;
         }
         match first.map_err(versioned)? {
-            FromHolder::Started(_) => {
+            FromHolder::Started(started) => {
                 let begun = Begun {
                     open: facts.open.clone(),
                     opened,
                     facts: facts.started.clone(),
                     token,
+                    pid: started.pid,
                 };
                 Ok((holder, begun))
             }
@@ -141,15 +145,21 @@ impl Launcher {
         }
     }
 
-    /// Gives an order to the holder of a session whose own link is gone.
-    pub async fn tell(&self, begun: &Begun, order: ToHolder) {
+    /// Gives an order to the holder of a session whose client is gone, by the holder's own door: what the holder says from
+    /// then on comes by the link that is given back. The other half of that link is closed: nobody accompanies the session.
+    pub async fn tell(&self, begun: &Begun, order: ToHolder) -> Option<HolderReader> {
         match self.again(begun).await {
             Ok((mut holder, _)) => {
-                if let Err(error) = holder.writer.send(&order).await {
+                holder.writer.queue(&order);
+                if let Err(error) = holder.writer.finish().await {
                     tracing::warn!(%error, "a session's holder did not take an order");
                 }
+                Some(holder.reader)
             }
-            Err(refusal) => tracing::info!(seen = %refusal.seen, "no holder to give an order to"),
+            Err(refusal) => {
+                tracing::info!(seen = %refusal.seen, "no holder to give an order to");
+                None
+            }
         }
     }
 

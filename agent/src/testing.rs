@@ -3,12 +3,15 @@
 //! It never touches the network; publications lie in a directory that goes away with its [`Publisher`].
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use noderelay_audit::Level;
+use noderelay_audit_event::{Claimed, SessionId, SessionKind, SessionStarted};
 use noderelay_bundle::author::{self, InitSpec, Signers, Validity};
 use noderelay_bundle::fleet::{CertificateAuthority as CaText, Cluster};
 use noderelay_bundle::signing::{Algorithm, SigningKey};
@@ -22,8 +25,18 @@ use noderelay_pki::verify::{Expect, Usage, VerifiedPeer};
 use noderelay_pki::{Identity, Role, RoleKind};
 use noderelay_proto::control::{ClaimedPath, Kind, Open, Purpose};
 
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
 use crate::accept::Own;
+use crate::config::Config;
+use crate::denials::Denials;
+use crate::places::Places;
 use crate::published::{InForce, Published};
+use crate::session::Node;
+use crate::sessions::Sessions;
+use crate::start::Launcher;
 
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
@@ -219,5 +232,73 @@ impl Publisher {
     pub(crate) async fn in_force(&self, now: Timestamp) -> Arc<InForce> {
         let published = self.open(now).await.watch();
         published.borrow().clone()
+    }
+}
+
+/// The folders of an agent, made below `root`.
+pub(crate) fn places(root: &Path) -> Places {
+    std::fs::set_permissions(root, std::fs::Permissions::from_mode(0o700)).unwrap();
+    for folder in ["sessions", "recordings"] {
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(root.join(folder))
+            .unwrap();
+    }
+    Places::of(root, &root.join("sessions"), &root.join("recordings")).unwrap()
+}
+
+/// The record of a session of kim's on `gpu-7`, whose name is made of `number`.
+pub(crate) fn started(number: u8) -> SessionStarted {
+    SessionStarted {
+        session: SessionId([number; 16]),
+        cluster: "alpha".parse().unwrap(),
+        node: "gpu-7".parse().unwrap(),
+        principal: Identity::parse("spiffe://example.org/cluster/alpha/user/kim").unwrap(),
+        key_fingerprint: "ab".repeat(32),
+        groups: Vec::new(),
+        kind: SessionKind::Shell,
+        argv: Vec::new(),
+        profile: "diagnostic".parse().unwrap(),
+        account: "nobody".into(),
+        policy_version: 1,
+        rules: Vec::new(),
+        reason: None,
+        level: Level::Strict,
+        started: Timestamp::now(),
+        claimed: Claimed::default(),
+    }
+}
+
+/// A node of `fleet` with its folders below `root` and these limits, under what is in force now. It is started again as holder
+/// and child by the agent's program, which lies beside the tests.
+pub(crate) fn node(fleet: &Fleet, root: &Path, limits: &str, in_force: watch::Receiver<Arc<InForce>>) -> Node {
+    let text = format!(
+        "identity: {{certificate: c, key: k}}\nbundle: b\nstate: .\ndefault_profile: login\n\
+         profiles: {{login: {{run_as: agent}}}}\nlimits: {limits}\n"
+    );
+    std::fs::write(root.join("agent.yaml"), text).unwrap();
+    let config = Config::load(&root.join("agent.yaml")).unwrap();
+    let (own, places) = (fleet.own("gpu-7"), places(root));
+    let tests = std::env::current_exe().unwrap();
+    let built = tests
+        .ancestors()
+        .map(|folder| folder.join("noderelay-agent"))
+        .find(|path| path.is_file());
+    Node {
+        launcher: Launcher {
+            program: built.expect("noderelay-agent is not built; `cargo xtask test` builds every program first"),
+            words: vec!["holder".into()],
+            sessions: places.sessions().to_owned(),
+            limits: config.limits.clone(),
+        },
+        party: fleet.party(fleet.node("gpu-7")),
+        published: in_force,
+        places,
+        denials: Denials::new(own.clone()),
+        sessions: Sessions::new(config.limits.sessions),
+        stop: CancellationToken::new(),
+        streams: TaskTracker::new(),
+        config,
+        own,
     }
 }

@@ -19,6 +19,7 @@ mod header;
 pub mod line;
 mod omit;
 pub mod read;
+pub mod remains;
 pub mod replay;
 mod spool;
 #[cfg(test)]

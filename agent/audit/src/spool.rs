@@ -13,9 +13,13 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
+use nix::unistd::{UnlinkatFlags, unlinkat};
 
 use crate::{Gap, line};
 
@@ -49,21 +53,25 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// A new file with its first line, both synced; nothing is left behind when that fails.
+    /// A new file with its first line, both synced; nothing is left behind when that fails. Its folder is looked at and used
+    /// through one handle: it is no link, and nobody else writes there.
+    ///
+    /// The file is locked for as long as somebody writes it, in this process or in the one that it is handed to: so it shows
+    /// when a writer died. A file system without locks is used without.
     pub(crate) fn create(path: &Path, first: &[u8]) -> io::Result<File> {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
+        let folder = folder_of(path)?;
+        let name = path.file_name().unwrap_or_default();
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = File::from(openat(&folder, name, flags, Mode::from_bits_truncate(0o600))?);
+        let _ = file.try_lock();
         let synced = file
             .write_all_at(first, 0)
             .and_then(|()| file.sync_all())
-            .and_then(|()| sync_parent(path));
+            // Makes the file's name survive a power cut.
+            .and_then(|()| folder.sync_all());
         if let Err(cause) = synced {
             // The cause is what counts; an empty file that cannot be removed either is no recording (no header).
-            let _ = std::fs::remove_file(path);
+            let _ = unlinkat(&folder, name, UnlinkatFlags::NoRemoveDir);
             return Err(cause);
         }
         Ok(file)
@@ -278,12 +286,20 @@ fn micros(at: Duration) -> u64 {
     u64::try_from(at.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Makes the file's name survive a power cut.
-fn sync_parent(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
-        _ => File::open(".")?.sync_all(),
+/// The folder that a file belongs into. Whoever else may write there could take the file away or put another in its place.
+fn folder_of(path: &Path) -> io::Result<File> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    let folder = File::options()
+        .read(true)
+        .custom_flags(flags.bits())
+        .open(parent.unwrap_or(Path::new(".")))?;
+    let mode = folder.metadata()?.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        let seen = format!("others may write into its folder (mode {mode:04o})");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, seen));
     }
+    Ok(folder)
 }
 
 #[cfg(target_os = "linux")]

@@ -119,8 +119,17 @@ impl Recording {
         match Spool::create(&path, &first) {
             Ok(file) => Ok(Self::new(file, first.len() as u64, header.clone(), false)),
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => Err(RecordError::Exists { path }),
-            Err(cause) if header.session.level == Level::Strict => Err(RecordError::Refused { path, cause }),
-            Err(disk) => {
+            Err(cause) => Self::without_disk(dir, header, cause),
+        }
+    }
+
+    /// What becomes of a recording when its place cannot be used, for `cause`: an error under level strict; under level
+    /// required it begins in memory, says so in the header, and moves to its place when that can be used again.
+    pub fn without_disk(dir: &Path, header: &Header, cause: io::Error) -> Result<Self, RecordError> {
+        let path = dir.join(format!("{}.cast", header.session.session));
+        match cause {
+            cause if header.session.level == Level::Strict => Err(RecordError::Refused { path, cause }),
+            disk => {
                 let mut header = header.clone();
                 header.held_in_memory = Some(HeldInMemory {
                     cause: disk.to_string(),

@@ -23,7 +23,8 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, getsockopt, recvmsg};
 use nix::unistd::{Gid, Uid, execve, setgroups, setresgid, setresuid, setsid};
 
 use crate::spawn::report;
@@ -90,9 +91,7 @@ fn enter(holder: &UnixStream) -> Result<Never, Stop> {
     if let Some(account) = &spec.account {
         become_account(account)?;
     }
-    // After the change of ids, which would clear it. When the holder dies without a word, the shell is hung up on even
-    // without a terminal.
-    nix::sys::prctl::set_pdeathsig(Signal::SIGHUP).at(Stage::Session, "death signal")?;
+    die_with(holder)?;
     enter_directory(&spec.directories);
     Err(start(spec))
 }
@@ -221,6 +220,20 @@ fn become_account(account: &Account) -> Result<(), Stop> {
             Stage::Identity,
             "the ids are not the ones that were asked for".into(),
         ));
+    }
+    Ok(())
+}
+
+/// A holder that dies without a word records nothing any more, so nothing may go on: KILL, since whoever ignores a hang-up
+/// would live on. After the change of ids, which would clear it.
+fn die_with(holder: &UnixStream) -> Result<(), Stop> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL).at(Stage::Session, "death signal")?;
+    // It may have died before that line: then somebody else is our parent.
+    let parent = getsockopt(holder, PeerCredentials)
+        .at(Stage::Session, "the holder")?
+        .pid();
+    if nix::unistd::getppid().as_raw() != parent {
+        return Err(Stop::Report(Stage::Session, "the holder is gone".into()));
     }
     Ok(())
 }

@@ -102,11 +102,12 @@ async fn hold(socket: OwnedFd, recording: File, exe: &Path, words: &[String]) ->
     };
     match Shell::start(&start, recording, disk, exe, words).await {
         Ok(shell) => {
-            link.send(&FromHolder::Started(Started { pid: shell.pid() }));
-            let _ = link.flush();
+            // Before STARTED: whoever knows that the session has begun may come by it.
             let door = Door::open()
                 .inspect_err(|error| log(&format!("no agent can take over: {error}")))
                 .ok();
+            link.send(&FromHolder::Started(Started { pid: shell.pid() }));
+            let _ = link.flush();
             let unix = jiff::Timestamp::now().as_second();
             Session::new(start, shell, link, door, unix).run().await;
             Ok(())

@@ -11,7 +11,7 @@
 //! once.
 
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -109,6 +109,13 @@ pub fn launch(
         .mode(0o600)
         .open(directory.join(LOG))
         .map_err(failed)?;
+    // Says for as long as the holder lives that it does (see `remains`). A file system without locks is used without.
+    if let Err(TryLockError::WouldBlock) = log.try_lock() {
+        return Err(LaunchError::Directory {
+            path: directory.to_owned(),
+            cause: "a holder works there already".into(),
+        });
+    }
     let (ours, theirs) = StdStream::pair().map_err(failed)?;
     let process = Command::new(exe)
         .args(words)

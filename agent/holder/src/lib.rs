@@ -25,6 +25,7 @@ pub mod launch;
 mod limits;
 mod link;
 mod processes;
+pub mod remains;
 mod serve;
 mod shell;
 mod socket;

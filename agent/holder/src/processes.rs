@@ -63,20 +63,15 @@ fn own_pid() -> i32 {
     nix::unistd::getpid().as_raw()
 }
 
+/// The processes of a kernel session, whoever's children they are: for a session whose holder, and with it the tree, is gone.
+pub(crate) fn in_session(leader: u32) -> Vec<i32> {
+    let belongs = |process: &Process| !process.zombie && Ok(process.session) == i32::try_from(leader);
+    all().into_values().filter(belongs).map(|process| process.pid).collect()
+}
+
 /// All living descendants of `root`.
 fn below(root: i32) -> Vec<Process> {
-    let mut all: BTreeMap<i32, Process> = BTreeMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let Ok(stat) = std::fs::read(entry.path().join("stat")) else {
-            continue;
-        };
-        if let Some(process) = parse(pid, &stat) {
-            all.insert(pid, process);
-        }
-    }
+    let all = all();
     let belongs = |process: &Process| {
         let mut parent = process.parent;
         // No chain is longer than the list; a list read while it changes could otherwise have a loop.
@@ -93,6 +88,23 @@ fn below(root: i32) -> Vec<Process> {
         .filter(|process| !process.zombie && belongs(process))
         .cloned()
         .collect()
+}
+
+/// The process table.
+fn all() -> BTreeMap<i32, Process> {
+    let mut all: BTreeMap<i32, Process> = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let Ok(stat) = std::fs::read(entry.path().join("stat")) else {
+            continue;
+        };
+        if let Some(process) = parse(pid, &stat) {
+            all.insert(pid, process);
+        }
+    }
+    all
 }
 
 /// The second field is a name in brackets which may itself hold brackets and spaces.

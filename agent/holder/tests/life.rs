@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{Session, TOKEN, account, eventually, is_alive, recorded, run, start, start_terminal};
 use noderelay_holder::launch::{LaunchError, find, launch};
+use noderelay_holder::remains;
 use noderelay_proto::control::{Adopt, SignalName, Terms};
 use noderelay_proto::{Code, Frames, ToHolder};
 
@@ -117,6 +118,35 @@ async fn b015_a_holder_that_is_killed_takes_its_shell_with_it() {
         let holder = nix::unistd::Pid::from_raw(session.holder.pid.unwrap() as i32);
         nix::sys::signal::kill(holder, nix::sys::signal::Signal::SIGKILL).unwrap();
         eventually("the shell is gone", || !is_alive(pid)).await;
+    }
+}
+
+// Without a terminal nothing hangs up on a command, and one that ignores HUP would not care.
+#[tokio::test]
+async fn a_killed_holder_leaves_nothing_of_its_session_whatever_that_ignores() {
+    let line = "trap '' HUP; sleep 1000 & echo $$ $!; wait";
+    for start in [start(&["sh", "-c", line]), start_terminal(&["sh", "-c", line])] {
+        let mut session = Session::begin(start).await;
+        session
+            .until("two process ids", |session| session.out.contains(&b'\n'))
+            .await;
+        let said = String::from_utf8_lossy(&session.out).into_owned();
+        let pids: Vec<i32> = said.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+        let [leader, job] = pids[..] else { panic!("{said}") };
+        assert!(remains::is_held(&session.home()).unwrap());
+        let holder = nix::unistd::Pid::from_raw(session.holder.pid.unwrap() as i32);
+        nix::sys::signal::kill(holder, nix::sys::signal::Signal::SIGKILL).unwrap();
+        eventually("the command is gone", || !is_alive(leader)).await;
+        eventually("nobody holds the session", || {
+            !remains::is_held(&session.home()).unwrap()
+        })
+        .await;
+        // What the command had started in its session is the agent's to end.
+        assert!(is_alive(job), "it ignores HUP");
+        assert_eq!(remains::kill(leader as u32), 1);
+        eventually("its job is gone", || !is_alive(job)).await;
+        remains::remove(&session.home()).unwrap();
+        assert!(!session.home().exists());
     }
 }
 
@@ -389,7 +419,7 @@ impl SmallDisk {
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mounted = std::process::Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=256k", "none"])
+            .args(["-t", "tmpfs", "-o", "size=256k,mode=0700", "none"])
             .arg(dir.path())
             .status();
         if !nix::unistd::geteuid().is_root() {

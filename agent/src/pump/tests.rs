@@ -399,3 +399,47 @@ async fn a_client_that_takes_nothing_is_gone_and_its_session_stays_with_the_hold
     );
     drop((from_node, client, orders));
 }
+
+// Both ends' readers may hold more than the message that was waited for before the leg began.
+#[tokio::test]
+async fn what_came_together_with_the_first_message_is_passed_on_at_once() {
+    let (mut client, client_inside) = duplex(256 * 1024);
+    let (holder, holder_inside) = duplex(256 * 1024);
+    let mut bytes = BytesMut::new();
+    ToNode::Ping(1).encode(&mut bytes);
+    ToNode::Data(data(b"input")).encode(&mut bytes);
+    client.write_all(&bytes).await.unwrap();
+    let (mut from_agent, mut holder) = ends::<ToHolder>(holder);
+    holder.queue(&FromHolder::from(ToClient::Pong(1)));
+    holder
+        .send(&FromHolder::from(ToClient::Data(data(b"output"))))
+        .await
+        .unwrap();
+    let (mut reader, writer) = ends::<ToNode>(client_inside);
+    let (mut holder_reader, holder_writer) = ends::<FromHolder>(holder_inside);
+    assert!(matches!(soon(reader.demand()).await.unwrap(), ToNode::Ping(1)));
+    assert!(matches!(
+        soon(holder_reader.demand()).await.unwrap(),
+        FromHolder::Session(ToClient::Pong(1))
+    ));
+    let (_orders, given) = mpsc::channel(1);
+    let leg = tokio::spawn(async move {
+        let stop = CancellationToken::new();
+        pump(
+            (reader, writer),
+            (holder_reader, holder_writer),
+            given,
+            Duration::from_secs(20),
+            &stop,
+        )
+        .await
+    });
+    let mut from_node = FrameReader::<_, ToClient>::new(client);
+    assert_eq!(soon(from_node.demand()).await.unwrap(), ToClient::Data(data(b"output")));
+    match soon(from_agent.demand()).await.unwrap() {
+        ToHolder::Session(ToNode::Data(bytes)) => assert_eq!(bytes, data(b"input")),
+        other => panic!("{other:?}"),
+    }
+    drop((holder, from_agent, from_node));
+    soon(leg).await.unwrap();
+}

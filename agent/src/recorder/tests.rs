@@ -1,11 +1,13 @@
 //! No recording, no shell: what the recording says first, and what is said when there is none.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use noderelay_audit_event::{Claimed, SessionId, SessionKind};
 use noderelay_policy::Action;
 
 use super::*;
 use crate::authorize::{Wish, authorize};
-use crate::testing::{Fleet, Publisher};
+use crate::testing::{Fleet, Publisher, places};
 
 async fn permit(fleet: &Fleet, policy: &str) -> Permit {
     let now = Timestamp::now();
@@ -56,7 +58,7 @@ async fn the_recording_begins_with_what_was_decided() {
     let permit = permit(&fleet, "permit (principal, action, resource);").await;
     let (folder, started) = (tempfile::tempdir().unwrap(), started(&permit));
     let header = header(started.clone(), &fleet.open("gpu-7"));
-    let recording = open(folder.path(), &header).unwrap();
+    let recording = open(&places(folder.path()), &header).unwrap();
     assert_eq!(recording.header(), &Header::new(started, None));
     assert_eq!(recording.level(), level(&permit));
 }
@@ -66,23 +68,29 @@ async fn where_nothing_can_be_recorded_nothing_starts() {
     let fleet = Fleet::new();
     let permit = permit(&fleet, "permit (principal, action, resource);").await;
     let folder = tempfile::tempdir().unwrap();
-    let occupied = folder.path().join("recordings");
-    std::fs::write(&occupied, "a file").unwrap();
-    let header = header(
-        SessionStarted {
-            level: Level::Strict,
+    let places = places(folder.path());
+    let recordings = folder.path().join("recordings");
+    std::fs::set_permissions(&recordings, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let header = |level| {
+        let started = SessionStarted {
+            level,
             ..started(&permit)
-        },
-        &fleet.open("gpu-7"),
-    );
-    let Err(refusal) = open(&occupied, &header) else {
-        panic!("a recording below a file");
+        };
+        header(started, &fleet.open("gpu-7"))
+    };
+    let Err(refusal) = open(&places, &header(Level::Strict)) else {
+        panic!("a recording where others may write");
     };
     assert_eq!(
         (refusal.code, refusal.missing),
         (Code::RecordingUnavailable, Missing::Recording)
     );
-    assert!(refusal.seen.contains("recordings"), "{}", refusal.seen);
+    assert!(refusal.seen.contains("open to others (mode 0777)"), "{}", refusal.seen);
+    // A level that must not refuse goes on in memory, and says why in its header.
+    let recording = open(&places, &header(Level::Required)).unwrap();
+    let cause = &recording.header().held_in_memory.as_ref().unwrap().cause;
+    assert!(cause.contains("open to others"), "{cause}");
+    assert_eq!(std::fs::read_dir(&recordings).unwrap().count(), 0);
 }
 
 #[test]

@@ -130,3 +130,25 @@ fn the_newest_leg_counts() {
     assert!(live.superseded(first));
     assert!(!live.superseded(second));
 }
+
+#[tokio::test]
+async fn a_repeated_attempt_waits_for_the_first_and_gets_its_answer() {
+    let fleet = Fleet::new();
+    let (sessions, peer) = (Sessions::new(8), fleet.peer(fleet.user("kim")));
+    let first = new(sessions.register(&peer, ATTEMPT));
+    let second = again(sessions.register(&peer, ATTEMPT));
+    // Not for ever.
+    let refusal = second.outcome(Duration::from_millis(10)).await.err().unwrap();
+    assert_eq!(refusal.code, Code::AgentNotReady);
+
+    let waiting = tokio::spawn(async move { second.outcome(Duration::from_secs(60)).await.err() });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    let refusal = Refusal::node(Code::ShellNoAccount, "the first one's");
+    first.settle(Err(refusal.clone()));
+    assert_eq!(waiting.await.unwrap(), Some(refusal.clone()));
+    // Settled is settled.
+    first.settle(Err(Refusal::node(Code::AgentInternal, "")));
+    let third = again(sessions.register(&peer, ATTEMPT));
+    assert_eq!(third.outcome(Duration::ZERO).await.err(), Some(refusal));
+}

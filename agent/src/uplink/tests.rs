@@ -1,11 +1,22 @@
 //! What an agent makes of a relay's words, with the relay's side of the link played by the test.
 
-use noderelay_proto::control::Registered;
+use std::net::UdpSocket;
+
+use jiff::Timestamp;
+use noderelay_link::{Restart, agent_transport, server_endpoint};
+use noderelay_pki::RoleKind;
+use noderelay_pki::tls::Leg;
+use noderelay_proto::control::{Drain, Purpose, Registered, RouteHeader};
+use noderelay_proto::version::{self, Version};
+use quinn::{Connection, Endpoint};
+use tokio::sync::watch;
 
 use super::*;
+use crate::testing::{self, Fleet, Publisher};
 
 fn registered(parked: bool) -> ToAgent {
     Registered {
+        relay: "r1".into(),
         parked,
         ..Registered::default()
     }
@@ -22,4 +33,140 @@ async fn the_wiring_hears_what_a_registration_came_to() {
     assert_eq!(heard.recv().await, Some(Said::Attached("r1".into())));
     assert_eq!(heard.recv().await, Some(Said::Parked("r2".into())));
     assert_eq!(heard.recv().await, None);
+}
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), what)
+        .await
+        .expect("hangs")
+}
+
+/// An agent that dials a relay which the test plays.
+struct Rig {
+    relay: Endpoint,
+    heard: mpsc::Receiver<Said>,
+    stop: CancellationToken,
+    _folder: tempfile::TempDir,
+}
+
+impl Rig {
+    async fn new(limits: &str) -> Self {
+        let (fleet, now) = (Fleet::new(), Timestamp::now());
+        let in_force = Publisher::new(&fleet, "", now).await.in_force(now).await;
+        let folder = tempfile::tempdir().unwrap();
+        let in_force = watch::Sender::new(in_force).subscribe();
+        let node = Arc::new(testing::node(&fleet, folder.path(), limits, in_force));
+        let party = fleet.party(fleet.relay("r1"));
+        let tls = party
+            .server(Expect::Roles(&[RoleKind::Node]), Leg::Outer, version::OUTER)
+            .unwrap();
+        let restart = Restart::from_key(party.credentials.get().key()).unwrap();
+        let relay = server_endpoint(UdpSocket::bind("127.0.0.1:0").unwrap(), tls, &restart).unwrap();
+        let door = (relay.local_addr().unwrap().to_string(), Expect::Relay { cluster: None });
+        let (said, heard) = mpsc::channel(16);
+        let stop = CancellationToken::new();
+        let dialer = Dialer::new(node.party.clone(), agent_transport());
+        tokio::spawn(keep(
+            node,
+            dialer,
+            vec![door],
+            InstanceId::new([3; 16]),
+            said,
+            stop.clone(),
+        ));
+        Self {
+            relay,
+            heard,
+            stop,
+            _folder: folder,
+        }
+    }
+
+    /// The agent's next connection, with its REGISTER read and not answered.
+    async fn dialled(&self) -> (Connection, FrameReader<RecvStream, Opening>, FrameWriter<SendStream>) {
+        let connection = soon(async { self.relay.accept().await.unwrap().await.unwrap() }).await;
+        let (send, recv) = soon(connection.accept_bi()).await.unwrap();
+        let mut reader = FrameReader::new(recv);
+        assert!(matches!(soon(reader.demand()).await.unwrap(), Opening::Register(_)));
+        (connection, reader, FrameWriter::new(send))
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+#[tokio::test]
+async fn a_relay_that_does_not_answer_a_registration_is_given_up() {
+    let rig = Rig::new("{registration: 100ms, redial_min: 10ms}").await;
+    let (first, _reader, _writer) = rig.dialled().await;
+    // It dials again, and the connection to nobody is gone.
+    let (_second, ..) = rig.dialled().await;
+    soon(first.closed()).await;
+}
+
+#[tokio::test]
+async fn a_relay_that_drains_is_left_and_what_runs_over_it_goes_on() {
+    let mut rig = Rig::new("{}").await;
+    let (first, mut reader, mut writer) = rig.dialled().await;
+    writer.send(&registered(false)).await.unwrap();
+    assert_eq!(soon(rig.heard.recv()).await, Some(Said::Attached("r1".into())));
+    let drain = Drain {
+        spread_ms: 50,
+        back_ms: 0,
+    };
+    writer.send(&ToAgent::from(drain)).await.unwrap();
+    // Its control stream ends in good order and another link is made; the first one is the relay's to close.
+    assert!(soon(reader.next()).await.unwrap().is_none());
+    let (_second, _reader, mut writer) = rig.dialled().await;
+    writer.send(&registered(false)).await.unwrap();
+    assert_eq!(soon(rig.heard.recv()).await, Some(Said::Attached("r1".into())));
+    assert!(first.close_reason().is_none());
+    rig.stop.cancel();
+    soon(first.closed()).await;
+}
+
+#[tokio::test]
+async fn streams_beyond_the_slots_are_told_that_the_agent_is_not_ready() {
+    let rig = Rig::new("{handshakes: 1}").await;
+    let (connection, _reader, mut writer) = rig.dialled().await;
+    writer.send(&registered(false)).await.unwrap();
+    let open = async || {
+        let (send, recv) = connection.open_bi().await.unwrap();
+        let mut writer = FrameWriter::new(send);
+        let header = RouteHeader::new(Version::V1, "alpha", "gpu-7", Purpose::Session);
+        writer.send(&Opening::from(header)).await.unwrap();
+        (writer, recv)
+    };
+    // It has a slot until its client has said what it wants, and says nothing.
+    let (_held, _quiet) = open().await;
+    let (_writer, mut refused) = open().await;
+    let ended = soon(refused.read_to_end(16)).await;
+    let Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(code))) = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!(code.into_inner(), u64::from(Code::AgentNotReady.number()));
+}
+
+#[test]
+fn a_relay_that_was_lost_is_not_the_first_to_be_tried_again() {
+    let fleet = Fleet::new();
+    let this = |name: &str| Expect::ThisRelay {
+        identity: fleet.relay(name),
+        key: None,
+    };
+    let doors = [("a:1", "r1"), ("b:1", "r1"), ("c:1", "r2")];
+    let mut doors: Vec<_> = doors.iter().map(|(at, name)| ((*at).to_owned(), this(name))).collect();
+    let order = |doors: &[(String, Expect)]| doors.iter().map(|(at, _)| at.clone()).collect::<Vec<_>>();
+    last(&mut doors, &fleet.relay("r1"));
+    assert_eq!(order(&doors), ["c:1", "a:1", "b:1"]);
+    last(&mut doors, &fleet.relay("r2"));
+    assert_eq!(order(&doors), ["a:1", "b:1", "c:1"]);
+    // Addresses that were given by hand say nothing about who is there.
+    let any = Expect::Relay { cluster: None };
+    let mut doors = vec![("a:1".to_owned(), any.clone()), ("b:1".to_owned(), any)];
+    last(&mut doors, &fleet.relay("r1"));
+    assert_eq!(order(&doors), ["b:1", "a:1"]);
 }

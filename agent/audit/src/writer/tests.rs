@@ -243,3 +243,33 @@ fn output_on_a_terminal_is_always_kept_whole() {
     recording.end(at(400), &ok()).unwrap();
     assert!(output(&events(&dir.path().join(NAME)), Stream::Stdout) == line.repeat(300).as_bytes());
 }
+
+#[test]
+fn a_folder_that_others_write_to_or_that_is_a_link_is_no_place_for_a_recording() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let open = dir.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let error = Recording::create(&open, &header(Level::Strict, None)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("others may write into its folder (mode 0777)"),
+        "{error}"
+    );
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+    assert!(matches!(
+        Recording::create(&link, &header(Level::Strict, None)),
+        Err(RecordError::Refused { .. })
+    ));
+    // Under the other level it goes on in memory, and not to that place later.
+    let mut recording = Recording::create(&open, &header(Level::Required, None)).unwrap();
+    recording.flush(at(1));
+    assert!(recording.unsaved().unwrap().contains("only in memory"));
+    assert_eq!(std::fs::read_dir(&open).unwrap().count(), 0);
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o700)).unwrap();
+    recording.flush(at(3));
+    assert_eq!(recording.unsaved(), None);
+}

@@ -107,7 +107,7 @@ fn b022_a_full_disk_by_a_small_file_system() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let script = format!("mount -t tmpfs -o size=256k none \"${DIR}\" && exec \"$0\" \"$@\"");
+    let script = format!("mount -t tmpfs -o size=256k,mode=0700 none \"${DIR}\" && exec \"$0\" \"$@\"");
     run_half(
         Command::new("unshare").args(["-m", "sh", "-c", &script]),
         "small_file_system",

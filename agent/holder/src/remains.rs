@@ -1,0 +1,84 @@
+//! What is left of a session whose holder died without a word (KILL, out of memory), and how the agent tidies it up.
+//!
+//! ```text
+//! launch  ── locks the session's log; the open file is the holder's descriptor 2 ──> held for as long as the holder lives
+//! is_held ── asks for that lock: nobody has to answer, and no process id is compared
+//! kill    ── what still belongs to the command's kernel session
+//! remove  ── the session's folder; what the holder wrote into its log is given back
+//! ```
+//!
+//! The command itself is killed by the kernel with its holder (see the child). What left its session (`setsid`) is not found
+//! here: it belongs to nobody any more. Never touches a session that is held.
+
+use std::collections::BTreeSet;
+use std::fs::{File, TryLockError};
+use std::io::{self, Read};
+use std::path::Path;
+
+use nix::sys::signal::{Signal, kill as signal};
+use nix::unistd::Pid;
+
+use crate::adopt::SOCKET;
+use crate::launch::LOG;
+use crate::processes;
+
+/// Most of a dead holder's log that is given back.
+const MAX_LOG: u64 = 4096;
+
+/// Whether a holder lives for the session of that folder.
+///
+/// # Errors
+/// When that can't be known; the folder is not to be touched then.
+pub fn is_held(directory: &Path) -> io::Result<bool> {
+    let log = match File::open(directory.join(LOG)) {
+        Ok(log) => log,
+        // A holder that ends removes its log last; one that begins has it before it is a process.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match log.try_lock() {
+        Ok(()) => Ok(false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Kills what is left of a command's session; `leader` is the command's process id, which names its session as long as one
+/// process of it lives. To be called at once after the holder's end. Says how many there were.
+pub fn kill(leader: u32) -> usize {
+    let mut killed = BTreeSet::new();
+    // Whoever is about to start another process may do so between a look and its end.
+    for _ in 0..8 {
+        let left = processes::in_session(leader);
+        if left.is_empty() {
+            break;
+        }
+        killed.extend(
+            left.into_iter()
+                .filter(|pid| signal(Pid::from_raw(*pid), Signal::SIGKILL).is_ok()),
+        );
+    }
+    killed.len()
+}
+
+/// Removes the folder of a session that nobody holds, with what NodeRelay put there; gives what its log says.
+///
+/// # Errors
+/// When it stays, for example because somebody put something else there.
+pub fn remove(directory: &Path) -> io::Result<String> {
+    let mut said = Vec::new();
+    if let Ok(log) = File::open(directory.join(LOG)) {
+        log.take(MAX_LOG).read_to_end(&mut said)?;
+    }
+    for name in [SOCKET, LOG] {
+        match std::fs::remove_file(directory.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    match std::fs::remove_dir(directory) {
+        // The holder's own tidying came first.
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(String::from_utf8_lossy(&said).trim().to_owned()),
+    }
+}

@@ -1,0 +1,315 @@
+//! A client over memory, a node with its real holder, and what is in force changing under an open session.
+
+use bytes::{Bytes, BytesMut};
+use noderelay_audit::Reader;
+use noderelay_audit::read::Event as Recorded;
+use noderelay_pki::tls::{self, Leg};
+use noderelay_pki::verify::Expect;
+use noderelay_proto::control::{Purpose, RouteHeader};
+use noderelay_proto::message::{Opening, ToNode};
+use noderelay_proto::version::{self, Version};
+use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_rustls::{TlsConnector, client};
+
+use super::*;
+use crate::framed::{FrameReader, FrameWriter};
+use crate::testing::{self, Fleet, Publisher};
+
+const FOR_ALL: &str = "permit (principal, action, resource);";
+const FOR_NOBODY: &str = "forbid (principal, action, resource);";
+const LIMITS: &str = "{resume_window: 60s, hup_grace: 300ms}";
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), what)
+        .await
+        .expect("hangs")
+}
+
+/// Lets every task run that can run now.
+async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+struct Rig {
+    fleet: Fleet,
+    publisher: Publisher,
+    in_force: watch::Sender<Arc<InForce>>,
+    node: Arc<Node>,
+    _folder: tempfile::TempDir,
+}
+
+impl Rig {
+    async fn new(limits: &str) -> Self {
+        let (fleet, now) = (Fleet::new(), Timestamp::now());
+        let publisher = Publisher::new(&fleet, FOR_ALL, now).await;
+        let in_force = watch::Sender::new(publisher.in_force(now).await);
+        let folder = tempfile::tempdir().unwrap();
+        let node = Arc::new(testing::node(&fleet, folder.path(), limits, in_force.subscribe()));
+        Self {
+            fleet,
+            publisher,
+            in_force,
+            node,
+            _folder: folder,
+        }
+    }
+
+    async fn publish(&self, policy: &str) {
+        let now = Timestamp::now();
+        self.publisher.publish(policy, now).await;
+        self.in_force.send_replace(self.publisher.in_force(now).await);
+    }
+
+    fn kim(&self) -> Party {
+        self.fleet.party(self.fleet.user("kim"))
+    }
+
+    fn open(&self, line: &str) -> Open {
+        let argv = ["sh", "-c", line].map(|word| Bytes::copy_from_slice(word.as_bytes()));
+        Open {
+            kind: Kind::Exec.into(),
+            argv: argv.to_vec(),
+            ..self.fleet.open("gpu-7")
+        }
+    }
+
+    /// A stream as a relay hands it on: the client's end, and the node's behind the header.
+    async fn stream(&self) -> (DuplexStream, ForUs<DuplexStream>) {
+        let (mut theirs, ours) = duplex(256 * 1024);
+        let header = RouteHeader::new(Version::V1, "alpha", "gpu-7", Purpose::Session);
+        let mut bytes = BytesMut::new();
+        Opening::from(header).encode(&mut bytes);
+        theirs.write_all(&bytes).await.unwrap();
+        match accept::route(ours, &self.node.own).await {
+            Ok(ours) => (theirs, ours),
+            Err((_, error)) => panic!("{error}"),
+        }
+    }
+
+    async fn guest(&self, party: &Party, theirs: DuplexStream) -> Guest {
+        let config = party
+            .client(Expect::Exactly(self.fleet.node("gpu-7")), Leg::Inner, version::INNER)
+            .unwrap();
+        let inside = TlsConnector::from(config).connect(tls::server_name(), theirs);
+        let (read, write) = tokio::io::split(inside.await.unwrap());
+        Guest {
+            reader: FrameReader::new(read),
+            writer: FrameWriter::new(write),
+        }
+    }
+
+    /// Somebody comes with a wish and is served.
+    async fn come(&self, party: &Party, open: &Open) -> (Guest, JoinHandle<()>) {
+        let (theirs, ours) = self.stream().await;
+        let served = self.serve(ours);
+        let mut guest = soon(self.guest(party, theirs)).await;
+        guest.writer.send(&ToNode::Open(open.clone())).await.unwrap();
+        (guest, served)
+    }
+
+    fn serve(&self, ours: ForUs<DuplexStream>) -> JoinHandle<()> {
+        let (node, slots) = (Arc::clone(&self.node), Arc::new(Semaphore::new(1)));
+        let slot = slots.try_acquire_owned().unwrap();
+        tokio::spawn(async move { serve(&node, ours, slot).await })
+    }
+
+    /// The code at the end of the one recording.
+    fn recorded(&self) -> Option<String> {
+        let mut files = std::fs::read_dir(self.node.places.recordings()).unwrap();
+        let mut reader = Reader::open(&files.next().unwrap().unwrap().path()).unwrap();
+        reader.find_map(|timed| match timed.unwrap().event {
+            Recorded::End(end) => Some(end.code),
+            _ => None,
+        })
+    }
+}
+
+type Inside = client::TlsStream<DuplexStream>;
+
+struct Guest {
+    reader: FrameReader<ReadHalf<Inside>, ToClient>,
+    writer: FrameWriter<WriteHalf<Inside>>,
+}
+
+impl Guest {
+    async fn next(&mut self) -> ToClient {
+        soon(self.reader.demand()).await.unwrap()
+    }
+
+    async fn opened(&mut self) -> Opened {
+        match self.next().await {
+            ToClient::Opened(opened) => opened,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The next output, which is short.
+    async fn says(&mut self, text: &str) {
+        match self.next().await {
+            ToClient::Data(data) => assert_eq!(data, text),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn says_opened_and_begun(&mut self) {
+        self.opened().await;
+        self.says("begun\n").await;
+    }
+
+    /// Why the session ended, or was denied.
+    async fn closed(&mut self) -> Code {
+        loop {
+            match self.next().await {
+                ToClient::Closed(closed) => return Code::from_number(closed.code),
+                ToClient::Denied(denied) => return Code::from_number(denied.code),
+                ToClient::Exit(exit) => panic!("{exit:?}"),
+                _ => {}
+            }
+        }
+    }
+}
+
+const LONG: &str = "echo begun; exec sleep 1000";
+
+#[tokio::test]
+async fn the_same_attempt_again_is_the_same_session_and_nobody_elses() {
+    let rig = Rig::new(LIMITS).await;
+    let (kim, open) = (rig.kim(), rig.open(LONG));
+    let (mut first, served) = rig.come(&kim, &open).await;
+    let opened = first.opened().await;
+    first.says("begun\n").await;
+    // Another key, though of the same person and with the same attempt: another session.
+    let (mut other, _) = rig.come(&rig.kim(), &open).await;
+    assert_ne!(other.opened().await.session, opened.session);
+    // The same attempt with other words is none.
+    let (mut liar, _) = rig.come(&kim, &rig.open("echo something else")).await;
+    assert_eq!(liar.closed().await, Code::SessionDuplicate);
+    let (mut second, _) = rig.come(&kim, &open).await;
+    assert_eq!(second.opened().await.session, opened.session);
+    // What nobody acknowledged comes again; no second command ran.
+    second.says("begun\n").await;
+    soon(served).await.unwrap();
+    assert_eq!(rig.node.sessions.count(), 2);
+    rig.publish(FOR_NOBODY).await;
+    assert_eq!(second.closed().await, Code::SessionPolicy);
+}
+
+#[tokio::test]
+async fn an_attempt_that_comes_twice_at_once_starts_one_command() {
+    let rig = Rig::new(LIMITS).await;
+    let (kim, open) = (rig.kim(), rig.open(LONG));
+    let ((mut first, _), (mut second, _)) = tokio::join!(rig.come(&kim, &open), rig.come(&kim, &open));
+    let (one, two) = tokio::join!(first.opened(), second.opened());
+    assert_eq!(one.session, two.session);
+    assert_eq!(std::fs::read_dir(rig.node.places.recordings()).unwrap().count(), 1);
+    rig.publish(FOR_NOBODY).await;
+}
+
+#[tokio::test]
+async fn an_order_reaches_a_session_whose_client_is_gone() {
+    let rig = Rig::new(LIMITS).await;
+    let (mut guest, served) = rig.come(&rig.kim(), &rig.open(LONG)).await;
+    guest.says_opened_and_begun().await;
+    drop(guest);
+    settle().await;
+    rig.publish(FOR_NOBODY).await;
+    soon(served).await.unwrap();
+    // The holder was told, and was not taken for lost.
+    assert_eq!(rig.recorded().as_deref(), Some("session.policy"));
+}
+
+#[tokio::test]
+async fn tightened_terms_hold_at_once() {
+    for (policy, code) in [
+        (
+            "@max_duration(\"1s\") permit (principal, action, resource);",
+            Code::SessionDeadline,
+        ),
+        ("@idle(\"1s\") permit (principal, action, resource);", Code::SessionIdle),
+    ] {
+        let rig = Rig::new(LIMITS).await;
+        let (mut guest, served) = rig.come(&rig.kim(), &rig.open(LONG)).await;
+        guest.says_opened_and_begun().await;
+        rig.publish(policy).await;
+        assert_eq!(guest.closed().await, code);
+        soon(served).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn looser_terms_change_nothing_for_an_open_session() {
+    let rig = Rig::new(LIMITS).await;
+    rig.publish("@idle(\"1s\") permit (principal, action, resource);").await;
+    let (mut guest, _served) = rig.come(&rig.kim(), &rig.open(LONG)).await;
+    guest.says_opened_and_begun().await;
+    rig.publish(FOR_ALL).await;
+    assert_eq!(guest.closed().await, Code::SessionIdle);
+}
+
+#[tokio::test]
+async fn a_removed_ca_ends_the_sessions_of_its_people() {
+    let rig = Rig::new(LIMITS).await;
+    let (mut guest, served) = rig.come(&rig.kim(), &rig.open(LONG)).await;
+    guest.says_opened_and_begun().await;
+    rig.node.party.trust.set(Fleet::new().trust());
+    rig.in_force.send_modify(|_| {});
+    assert_eq!(guest.closed().await, Code::SessionRevoked);
+    soon(served).await.unwrap();
+    assert_eq!(rig.recorded().as_deref(), Some("session.revoked"));
+}
+
+#[tokio::test]
+async fn what_comes_in_force_between_decision_and_start_counts() {
+    let rig = Rig::new(LIMITS).await;
+    let ((theirs, ours), kim) = (rig.stream().await, rig.kim());
+    let node = Arc::clone(&rig.node);
+    let accepted = tokio::spawn(async move { accept::accept(ours, &node.party, &node.own, Timestamp::now).await });
+    let mut guest = soon(rig.guest(&kim, theirs)).await;
+    guest.writer.send(&ToNode::Open(rig.open(LONG))).await.unwrap();
+    let Ok(Accepted { client, open, .. }) = soon(accepted).await.unwrap() else {
+        panic!("not accepted");
+    };
+    let (_permit, mut standing, _) = decide(&rig.node, &client, &open).unwrap();
+    rig.publish(FOR_NOBODY).await;
+    let begun = Begun {
+        open,
+        opened: Opened::default(),
+        facts: testing::started(1),
+        token: Bytes::new(),
+        pid: 0,
+    };
+    match soon(standing.next_order(&rig.node, &client, &begun)).await {
+        ToHolder::Terminate(order) => assert_eq!(Code::from_number(order.code), Code::SessionPolicy),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn whoever_says_nothing_does_not_hold_a_slot() {
+    let rig = Rig::new("{handshake: 50ms}").await;
+    let (_theirs, ours) = rig.stream().await;
+    soon(rig.serve(ours)).await.unwrap();
+    assert_eq!(rig.node.sessions.count(), 0);
+}
+
+#[tokio::test]
+async fn a_holder_that_is_killed_is_closed_for_and_leaves_no_folder() {
+    let rig = Rig::new(LIMITS).await;
+    let line = "trap '' HUP; sleep 1000 & echo $PPID; wait";
+    let (mut guest, served) = rig.come(&rig.kim(), &rig.open(line)).await;
+    guest.opened().await;
+    let ToClient::Data(holder) = guest.next().await else {
+        panic!("no output");
+    };
+    let holder: i32 = std::str::from_utf8(&holder).unwrap().trim().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(holder), nix::sys::signal::Signal::SIGKILL).unwrap();
+    assert_eq!(guest.closed().await, Code::SessionHolderLost);
+    drop(guest);
+    soon(served).await.unwrap();
+    assert_eq!(rig.recorded().as_deref(), Some("session.holder_lost"));
+    assert_eq!(std::fs::read_dir(rig.node.places.sessions()).unwrap().count(), 0);
+}
