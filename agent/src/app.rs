@@ -227,7 +227,9 @@ impl Uplinks {
 
     async fn stop(mut self) {
         self.running.values().for_each(CancellationToken::cancel);
-        while self.tasks.join_next().await.is_some() {}
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        // What does not end in time ends with the set.
+        let _ = tokio::time::timeout(FAREWELL, ended).await;
     }
 }
 

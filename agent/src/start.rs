@@ -151,8 +151,10 @@ impl Launcher {
         match self.again(begun).await {
             Ok((mut holder, _)) => {
                 holder.writer.queue(&order);
-                if let Err(error) = holder.writer.finish().await {
-                    tracing::warn!(%error, "a session's holder did not take an order");
+                match tokio::time::timeout(ANSWER, holder.writer.finish()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::warn!(%error, "a session's holder did not take an order"),
+                    Err(_) => tracing::warn!("a session's holder took no order within {ANSWER:?}"),
                 }
                 Some(holder.reader)
             }

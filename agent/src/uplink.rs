@@ -108,6 +108,8 @@ enum Ended {
     Left(Duration),
     #[error("the relay did not take the registration: {0}")]
     Registration(FramedError),
+    #[error("the relay took nothing on the control stream for {0:?}")]
+    Deaf(Duration),
     #[error("the relay did not answer the registration within {0:?}")]
     Silent(Duration),
     #[error("the link was lost: {0}")]
@@ -167,7 +169,7 @@ impl Uplink {
         report(&first, &self.relay, &self.said);
         let ended = self.attend(&mut reader, &mut writer).await;
         if let Ended::Left(_) = ended {
-            let _ = writer.finish().await;
+            let _ = tokio::time::timeout(within, writer.finish()).await;
         }
         ended
     }
@@ -198,8 +200,8 @@ impl Uplink {
                 () = until(leaving) => return Ended::Left(leaving.map_or(Duration::ZERO, |(_, after)| after)),
                 message = reader.demand() => match message {
                     // The relay asks whether we live: the answer is what keeps a copy of our key from taking our place.
-                    Ok(ToAgent::Ping(number)) => if let Err(error) = writer.send(&FromAgent::Pong(number)).await {
-                        return Ended::Control(error);
+                    Ok(ToAgent::Ping(number)) => if let Err(ended) = self.say(writer, &FromAgent::Pong(number)).await {
+                        return ended;
                     },
                     Ok(ToAgent::Drain(drain)) => {
                         let spread = Duration::from_millis(drain.spread_ms.into());
@@ -212,8 +214,8 @@ impl Uplink {
                 },
                 _ = beat.tick(), if Arc::strong_count(&carried) > 1 => {
                     beats += 1;
-                    if let Err(error) = writer.send(&FromAgent::Ping(beats)).await {
-                        return Ended::Control(error);
+                    if let Err(ended) = self.say(writer, &FromAgent::Ping(beats)).await {
+                        return ended;
                     }
                 }
                 opened = self.link.connection.accept_bi() => match opened {
@@ -221,6 +223,18 @@ impl Uplink {
                     Err(error) => return Ended::Lost(Lost::from(&error)),
                 },
             }
+        }
+    }
+
+    /// Says something to the relay. One that never reads holds up neither the agent's stop nor its way to another relay.
+    async fn say(&self, writer: &mut Writer, message: &FromAgent) -> Result<(), Ended> {
+        let within = self.node.config.limits.registration.duration();
+        tokio::select! {
+            () = self.stop.cancelled() => Err(Ended::Stopped),
+            said = tokio::time::timeout(within, writer.send(message)) => match said {
+                Ok(said) => said.map_err(Ended::Control),
+                Err(_) => Err(Ended::Deaf(within)),
+            },
         }
     }
 

@@ -77,7 +77,7 @@ fn a_killed_holder_ends_its_session_wholly_and_the_client_is_told() {
 
 #[test]
 fn what_died_together_with_the_agent_is_closed_at_its_next_start() {
-    let mut fleet = Fleet::with("limits: {resume_window: 60s, sweep: 200ms}\n");
+    let mut fleet = Fleet::with("sweep: 200ms");
     let mark = format!("mark-{}-both", std::process::id());
     let mut client = stubborn(&fleet, &mark);
     fleet.agent.take().unwrap().kill();

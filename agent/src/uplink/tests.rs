@@ -170,3 +170,24 @@ fn a_relay_that_was_lost_is_not_the_first_to_be_tried_again() {
     last(&mut doors, &fleet.relay("r1"));
     assert_eq!(order(&doors), ["b:1", "a:1"]);
 }
+
+#[tokio::test]
+async fn a_relay_that_asks_and_never_reads_is_given_up() {
+    let rig = Rig::new("{registration: 100ms, redial_min: 10ms}").await;
+    let (first, _unread, mut writer) = rig.dialled().await;
+    writer.send(&registered(false)).await.unwrap();
+    let flood = async {
+        loop {
+            (0..10_000).for_each(|number| writer.queue(&ToAgent::Ping(number)));
+            if writer.flush().await.is_err() {
+                return;
+            }
+        }
+    };
+    // Each answer takes room in a window that nobody empties.
+    let (_second, ..) = tokio::select! {
+        () = flood => rig.dialled().await,
+        dialled = rig.dialled() => dialled,
+    };
+    soon(first.closed()).await;
+}
