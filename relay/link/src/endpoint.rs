@@ -36,7 +36,8 @@ pub struct Restart {
 }
 
 impl Restart {
-    /// Derived from the server's private key, so that there is nothing more to keep.
+    /// Derived from the server's private key, so that there is nothing more to keep. A server whose key changed between the two
+    /// starts is not recognised: its peers then notice by their idle limit.
     ///
     /// # Errors
     /// The crypto library failed.
