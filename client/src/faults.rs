@@ -11,7 +11,7 @@
 
 use std::io;
 
-use noderelay_link::{Lost, identity_code, lost, peer_code};
+use noderelay_link::{Lost, identity_code, lost, peer_refusal};
 use noderelay_pki::tls::refusal_in;
 use noderelay_proto::code::{Class, Code, Origin};
 use rustls::AlertDescription;
@@ -92,9 +92,14 @@ pub fn of_stream(error: &io::Error) -> Fault {
     if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return of_tls(tls);
     }
-    if let Some(code) = peer_code(error) {
-        let code = if code == Code::Ok { Code::TransportClosed } else { code };
-        return Fault::on_the_way(code, "");
+    if let Some(refusal) = peer_refusal(error) {
+        let code = if refusal.code == Code::Ok {
+            Code::TransportClosed
+        } else {
+            refusal.code
+        };
+        let seen = refusal.back.map_or_else(String::new, |_| refusal.to_string());
+        return Fault::on_the_way(code, seen);
     }
     match lost(error) {
         Some(Lost::Silent) => Fault::on_the_way(Code::TransportTimeout, "the relay was not heard any more"),

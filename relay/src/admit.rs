@@ -19,11 +19,13 @@ use noderelay_link::identity_code;
 use noderelay_pki::identity::Role;
 use noderelay_pki::name::ClusterName;
 use noderelay_pki::{Expect, PeerRefused, RoleKind, VerifiedPeer};
-use noderelay_proto::Code;
+use noderelay_proto::{Code, Refusal};
 use quinn::Connection;
+use tokio::time::Instant;
 
 use crate::attached::NodeKey;
 use crate::metrics::Held;
+use crate::quota::{NoSeat, Seat};
 use crate::state::Relay;
 
 /// Roles that may connect at all.
@@ -36,6 +38,7 @@ pub(crate) struct Admitted {
     pub(crate) place: Place,
     at: Timestamp,
     _counted: Held,
+    _seat: Seat,
 }
 
 /// What the peer is here.
@@ -64,6 +67,9 @@ pub(crate) enum Refused {
         /// Ours.
         home: ClusterName,
     },
+    /// Nothing is left for it.
+    #[error(transparent)]
+    Quota(#[from] NoSeat),
     /// A role that has no place here.
     #[error("a {0} has no place at this relay")]
     Role(RoleKind),
@@ -75,6 +81,15 @@ impl Refused {
             Self::Peer(refused) => identity_code(refused),
             Self::Version => Code::RelayVersion,
             Self::OtherCluster { .. } | Self::Role(_) => Code::RelayNotAdmitted,
+            Self::Quota(no_seat) => no_seat.code(),
+        }
+    }
+
+    /// What the peer is told.
+    pub(crate) fn refusal(&self) -> Refusal {
+        match self {
+            Self::Quota(no_seat) => no_seat.refusal(),
+            other => other.code().into(),
         }
     }
 }
@@ -87,6 +102,7 @@ pub(crate) fn admit(relay: &Relay, connection: &Connection, now: Timestamp) -> R
     }
     let home = &relay.map.get().home;
     let place = place(&peer.identity().role, &peer.identity().cluster, home)?;
+    let seat = relay.quotas.connection(peer.identity(), Instant::now())?;
     let role = peer.identity().kind();
     relay.metrics.admitted.get_or_create(&role.into()).inc();
     let counted = Held::new(&relay.metrics.connections.get_or_create_owned(&role.into()));
@@ -95,6 +111,7 @@ pub(crate) fn admit(relay: &Relay, connection: &Connection, now: Timestamp) -> R
         place,
         at: now,
         _counted: counted,
+        _seat: seat,
     })
 }
 

@@ -25,9 +25,11 @@ use crate::admin::Admin;
 use crate::admit;
 use crate::attached::Registry;
 use crate::config::Config;
+use crate::gate::Gate;
 use crate::listen;
 use crate::material::{self, Material};
 use crate::metrics::Metrics;
+use crate::quota::Quotas;
 use crate::state::{Health, Relay, Stop, now};
 use crate::wire::wire;
 
@@ -48,6 +50,8 @@ pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: Cancellat
         map: start.map,
         trust_changes: Default::default(),
         registry: Registry::new(),
+        gate: Gate::new(config.limits.gate()),
+        quotas: Quotas::new(config.limits.quotas()),
         metrics: Metrics::new(),
         health: Health::new(&["listener", material::IDENTITY, material::BUNDLE, DRAINING]),
         stop: Stop::default(),

@@ -14,8 +14,8 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use noderelay_pki::RoleKind;
-use noderelay_proto::{Code, Frames, Opening, RouteHeader, control};
+use noderelay_pki::Identity;
+use noderelay_proto::{Code, Frames, Opening, Refusal, RouteHeader, control};
 use quinn::Connection;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -26,10 +26,11 @@ use crate::attached::NodeKey;
 use crate::control::AgentLink;
 use crate::listen::report;
 use crate::metrics::{Held, Way};
+use crate::quota::{NoSeat, Seat};
 use crate::route::{self, Hop, Lookup, Route};
 use crate::splice::{Codes, Ends, splice};
 use crate::state::Relay;
-use crate::wire::{self, Fault, wire};
+use crate::wire::{self, Fault, wire, wire_refusal};
 
 /// What a splice says by itself.
 const CODES: fn() -> Codes = || Codes {
@@ -49,6 +50,8 @@ enum Refused {
     #[error("the first frame is a registration, which only agents send")]
     Registration,
     #[error(transparent)]
+    Quota(#[from] NoSeat),
+    #[error(transparent)]
     Route(#[from] route::Refused),
     #[error("the agent takes no more streams for now")]
     Busy,
@@ -64,17 +67,26 @@ impl Refused {
             Self::Silent => Code::RelayTimeout,
             Self::Header(Fault::Stream(_)) => Code::TransportClosed,
             Self::Header(Fault::Protocol(_)) | Self::Empty | Self::Registration => Code::RelayBadHeader,
+            Self::Quota(no_seat) => no_seat.code(),
             Self::Route(refused) => refused.code(),
             Self::Busy => Code::RelayBusy,
             Self::NextHop => Code::RelayNextHop,
             Self::Draining => Code::RelayDraining,
         }
     }
+
+    /// What the peer is told.
+    fn refusal(&self) -> Refusal {
+        match self {
+            Self::Quota(no_seat) => no_seat.refusal(),
+            other => other.code().into(),
+        }
+    }
 }
 
 /// Serves until the client leaves, is put out, or the relay ends; returns the code to close with.
 pub(crate) async fn serve(relay: &Arc<Relay>, connection: &Connection, admitted: &Admitted) -> Code {
-    let role = admitted.peer.identity().kind();
+    let who = admitted.peer.identity();
     let mut streams = JoinSet::new();
     let mut trust = relay.trust_changes.subscribe();
     let mut draining = false;
@@ -91,7 +103,7 @@ pub(crate) async fn serve(relay: &Arc<Relay>, connection: &Connection, admitted:
             opened = connection.accept_bi() => match opened {
                 Ok(ends) => {
                     let near = Ends::new(ends, CODES().aborted);
-                    let task = serve_stream(relay.clone(), role, near, draining).in_current_span();
+                    let task = serve_stream(relay.clone(), who.clone(), near, draining).in_current_span();
                     streams.spawn(relay.streams.track_future(task));
                 }
                 Err(_) => break Code::TransportLost,
@@ -114,19 +126,19 @@ pub(crate) async fn serve(relay: &Arc<Relay>, connection: &Connection, admitted:
     }
 }
 
-async fn serve_stream(relay: Arc<Relay>, role: RoleKind, mut near: Ends, draining: bool) {
+async fn serve_stream(relay: Arc<Relay>, who: Identity, mut near: Ends, draining: bool) {
     let opened = if draining {
         Err(Refused::Draining)
     } else {
-        open(&relay, role, &mut near).await
+        open(&relay, &who, &mut near).await
     };
-    let (far, first, node) = match opened {
+    let (far, first, node, _seat) = match opened {
         Ok(opened) => opened,
         Err(refused) => {
             let code = refused.code();
             relay.metrics.streams_refused.get_or_create(&code.into()).inc();
             info!(code = code.name(), seen = %refused, "stream refused");
-            return near.refuse(wire(code));
+            return near.refuse(wire_refusal(refused.refusal()));
         }
     };
     relay.metrics.streams_routed.inc();
@@ -147,7 +159,9 @@ async fn serve_stream(relay: Arc<Relay>, role: RoleKind, mut near: Ends, drainin
 }
 
 /// Reads the header, decides, and opens the stream to the next party.
-async fn open(relay: &Relay, role: RoleKind, near: &mut Ends) -> Result<(Ends, Bytes, NodeKey), Refused> {
+async fn open(relay: &Relay, who: &Identity, near: &mut Ends) -> Result<(Ends, Bytes, NodeKey, Seat), Refused> {
+    // Before its header is waited for: who opens and says nothing uses up seats of its own.
+    let seat = relay.quotas.stream(who, Instant::now())?;
     let reading = timeout(relay.timing.header.duration(), read_header(near));
     let (header, rest) = reading.await.map_err(|_| Refused::Silent)??;
     let lookup = |node: &NodeKey| match relay.registry.find(node) {
@@ -160,12 +174,12 @@ async fn open(relay: &Relay, role: RoleKind, near: &mut Ends) -> Result<(Ends, B
         hop: Hop::Agent(agent),
         header,
         node,
-    } = route::decide(&relay.map.get(), role, &header, lookup)?;
+    } = route::decide(&relay.map.get(), who.kind(), &header, lookup)?;
     let far = open_to(relay, &agent).await?;
     let mut first = BytesMut::new();
     control::encode(&header, &mut first);
     first.extend_from_slice(&rest);
-    Ok((far, first.freeze(), node))
+    Ok((far, first.freeze(), node, seat))
 }
 
 async fn read_header(near: &mut Ends) -> Result<(RouteHeader, BytesMut), Refused> {

@@ -13,8 +13,14 @@ use noderelay_pki::files::{self, FileError};
 use noderelay_pki::text::{Period, escape};
 use serde::{Deserialize, Serialize};
 
+use crate::bucket::Rate;
+use crate::{gate, quota};
+
 /// A configuration is a few lines; more than this is another file.
 const MAX_FILE: usize = 64 * 1024;
+
+/// How fast an address that has failed too often may fail again.
+const FAILURES_PER_SECOND: f64 = 0.5;
 
 /// Longest time that a conflict of two agents may stay undecided: someone waits for the node.
 pub const MAX_PROBE: Period = Period::from_secs(1);
@@ -40,6 +46,9 @@ pub struct Config {
     /// Bounds in time.
     #[serde(default)]
     pub timing: Timing,
+    /// Bounds in number.
+    #[serde(default)]
+    pub limits: Limits,
 }
 
 /// Certificate chain and private key, PEM.
@@ -73,6 +82,49 @@ pub struct Timing {
     pub drain: Period,
 }
 
+/// Bounds in number; each has a default that suits a relay with 1 GiB of memory. Nobody meets them in ordinary work.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Handshakes under way above which a peer has to prove its address first (one more round trip).
+    pub unproven_handshakes: u32,
+    /// Handshakes under way at most; a first packet beyond is not answered. One costs about a millisecond of a processor.
+    pub handshakes: u32,
+    /// Failed handshakes that one address (IPv6: one /64 network) may have at once; one comes back every two seconds.
+    pub failures_per_address: u32,
+    /// Connections of agents.
+    pub agents: u32,
+    /// Connections of clients.
+    pub clients: u32,
+    /// Connections of one person, or of one node's agents: restarts overlap, and a person has several terminals.
+    pub connections_per_person: u32,
+    /// Streams that are spliced; the last eighth is for break-glass accounts.
+    pub streams: u32,
+    /// Streams of one person: one command on many nodes opens one for each.
+    pub streams_per_person: u32,
+    /// Connections and streams that one person may open at once.
+    pub opens_at_once: u32,
+    /// Connections and streams that one person may open each second, on and on.
+    pub opens_per_second: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            unproven_handshakes: 64,
+            handshakes: 1_024,
+            failures_per_address: 32,
+            agents: 16_384,
+            clients: 2_048,
+            connections_per_person: 64,
+            streams: 4_096,
+            streams_per_person: 256,
+            opens_at_once: 512,
+            opens_per_second: 50,
+        }
+    }
+}
+
 impl Default for Timing {
     fn default() -> Self {
         Self {
@@ -100,6 +152,18 @@ pub enum ConfigError {
         path: PathBuf,
         /// What was seen, escaped.
         seen: String,
+    },
+    /// A number is outside its bounds.
+    #[error("{}: limits.{key} is {seen}, it has to be from 1 to {most}", path.display())]
+    Number {
+        /// Which file.
+        path: PathBuf,
+        /// Which key.
+        key: &'static str,
+        /// What it says.
+        seen: u32,
+        /// The most.
+        most: u32,
     },
     /// A value is outside its bounds.
     #[error("{}: timing.{key} is {seen}, it has to be from {least} to {most}", path.display())]
@@ -132,6 +196,7 @@ impl Config {
         let text = std::str::from_utf8(bytes).map_err(|e| malformed(e.to_string()))?;
         let mut config: Self = serde_saphyr::from_str(text).map_err(|e| malformed(e.to_string()))?;
         config.timing.check(path)?;
+        config.limits.check(path)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         for file in [
             &mut config.identity.certificate,
@@ -146,6 +211,57 @@ impl Config {
             *file = folder.join(&*file);
         }
         Ok(config)
+    }
+}
+
+impl Limits {
+    /// The bounds of the gate.
+    pub(crate) fn gate(&self) -> gate::Bounds {
+        gate::Bounds {
+            unproven: self.unproven_handshakes as usize,
+            handshakes: self.handshakes as usize,
+            failures: Rate {
+                burst: self.failures_per_address,
+                per_second: FAILURES_PER_SECOND,
+            },
+        }
+    }
+
+    /// The bounds of peers and people.
+    pub(crate) fn quotas(&self) -> quota::Bounds {
+        quota::Bounds {
+            agents: self.agents as usize,
+            clients: self.clients as usize,
+            connections_per_person: self.connections_per_person as usize,
+            streams: self.streams as usize,
+            streams_per_person: self.streams_per_person as usize,
+            opens: Rate {
+                burst: self.opens_at_once,
+                per_second: f64::from(self.opens_per_second),
+            },
+        }
+    }
+
+    fn check(&self, path: &Path) -> Result<(), ConfigError> {
+        for (key, seen, most) in [
+            ("unproven_handshakes", self.unproven_handshakes, 4_096),
+            // What QUIC keeps for connections that were not looked at yet.
+            ("handshakes", self.handshakes, 4_096),
+            ("failures_per_address", self.failures_per_address, 100_000),
+            ("agents", self.agents, 1_000_000),
+            ("clients", self.clients, 1_000_000),
+            ("connections_per_person", self.connections_per_person, 100_000),
+            ("streams", self.streams, 1_000_000),
+            ("streams_per_person", self.streams_per_person, 100_000),
+            ("opens_at_once", self.opens_at_once, 1_000_000),
+            ("opens_per_second", self.opens_per_second, 100_000),
+        ] {
+            if !(1..=most).contains(&seen) {
+                let path = path.to_owned();
+                return Err(ConfigError::Number { path, key, seen, most });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The listener: every incoming connection becomes an admitted client or agent, or ends with a code.
 //!
 //! ```text
-//! packet ─> handshake (bounded) ─> admit ─> client::serve | control::serve
+//! packet ─> gate ─> handshake (bounded) ─> admit ─> client::serve | control::serve
 //! soft stop ─> nothing new is accepted; peers end by themselves when their streams have
 //! hard stop ─> what is left is cut
 //! ```
@@ -14,11 +14,14 @@ use std::sync::Arc;
 use noderelay_proto::Code;
 use quinn::{Connection, ConnectionError, Endpoint, Incoming};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::{Instrument, debug, error, info, info_span};
 
 use crate::admit::{self, Admitted, Place};
+use crate::gate::{Handshake, Verdict};
+use crate::metrics::Turned;
 use crate::state::{Relay, now};
-use crate::wire::wire;
+use crate::wire::{wire, wire_refusal};
 use crate::{client, control};
 
 /// Serves until the endpoint ends, or until the stop is complete and every peer has left.
@@ -33,10 +36,10 @@ pub(crate) async fn serve(relay: Arc<Relay>, endpoint: Endpoint) {
             Some(ended) = peers.join_next(), if !peers.is_empty() => report(ended),
             incoming = endpoint.accept() => match incoming {
                 Some(incoming) if draining => incoming.refuse(),
-                Some(incoming) => {
+                Some(incoming) => if let Some((incoming, handshake)) = at_gate(&relay, incoming) {
                     let span = info_span!("peer", address = %incoming.remote_address());
-                    peers.spawn(serve_peer(relay.clone(), incoming).instrument(span));
-                }
+                    peers.spawn(serve_peer(relay.clone(), incoming, handshake).instrument(span));
+                },
                 None => break,
             },
         }
@@ -59,19 +62,50 @@ pub(crate) fn report(ended: Result<(), tokio::task::JoinError>) {
     }
 }
 
-async fn serve_peer(relay: Arc<Relay>, incoming: Incoming) {
+/// Lets a first packet in, or has it go; nothing is logged here, as whoever floods would write the log.
+fn at_gate(relay: &Relay, incoming: Incoming) -> Option<(Incoming, Handshake)> {
+    let from = incoming.remote_address().ip();
+    match relay
+        .gate
+        .judge(from, incoming.remote_address_validated(), Instant::now())
+    {
+        Verdict::Accept(handshake) => return Some((incoming, handshake)),
+        Verdict::Retry => {
+            relay.metrics.turned_away(Turned::Retry);
+            if let Err(error) = incoming.retry() {
+                error.into_incoming().ignore();
+            }
+        }
+        Verdict::Refuse => {
+            relay.metrics.turned_away(Turned::Refused);
+            incoming.refuse();
+        }
+        Verdict::Ignore => {
+            relay.metrics.turned_away(Turned::Ignored);
+            incoming.ignore();
+        }
+    }
+    None
+}
+
+async fn serve_peer(relay: Arc<Relay>, incoming: Incoming, under_way: Handshake) {
     let address = incoming.remote_address();
     let connection = match handshake(&relay, incoming).await {
         Ok(connection) => connection,
-        Err((code, seen)) => return refused(&relay, address, code, &seen),
+        Err((code, seen)) => {
+            under_way.failed(Instant::now());
+            return refused(&relay, address, code, &seen);
+        }
     };
     let admitted = match admit::admit(&relay, &connection, now()) {
         Ok(admitted) => admitted,
         Err(reason) => {
-            connection.close(wire(reason.code()), b"");
+            connection.close(wire_refusal(reason.refusal()), b"");
+            under_way.failed(Instant::now());
             return refused(&relay, address, reason.code(), &reason.to_string());
         }
     };
+    drop(under_way);
     serve_admitted(relay, connection, admitted).await;
 }
 

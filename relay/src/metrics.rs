@@ -87,6 +87,34 @@ pub struct ByVerdict {
     verdict: Verdict,
 }
 
+/// Why a first packet led to no handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Turned {
+    /// The address has to be proven first.
+    Retry,
+    /// Too many handshakes of the address failed.
+    Refused,
+    /// As many handshakes are under way as there may be.
+    Ignored,
+}
+
+impl EncodeLabelValue for Turned {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        let name = match self {
+            Self::Retry => "retry",
+            Self::Refused => "refused",
+            Self::Ignored => "ignored",
+        };
+        EncodeLabelValue::encode(&name, encoder)
+    }
+}
+
+/// A label with what became of a first packet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByTurned {
+    answer: Turned,
+}
+
 /// What is re-read while the relay runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Material {
@@ -118,6 +146,10 @@ pub struct Metrics {
     pub admitted: Family<ByRole, Counter>,
     /// Connections that ended before they were admitted, by code.
     pub refused: Family<ByCode, Counter>,
+    /// Handshakes that have begun and led to no peer yet.
+    pub handshakes: Gauge,
+    /// First packets that led to no handshake, by what was answered.
+    pub turned_away: Family<ByTurned, Counter>,
     /// Streams that are spliced now.
     pub streams_open: Gauge,
     /// Streams that were spliced.
@@ -155,6 +187,8 @@ impl Metrics {
             connections: Family::default(),
             admitted: Family::default(),
             refused: Family::default(),
+            handshakes: Gauge::default(),
+            turned_away: Family::default(),
             streams_open: Gauge::default(),
             streams_routed: Counter::default(),
             streams_refused: Family::default(),
@@ -191,6 +225,12 @@ impl Metrics {
             "connections_refused",
             "Connections refused by code",
             metrics.refused.clone(),
+        );
+        registry.register("handshakes", "Handshakes under way", metrics.handshakes.clone());
+        registry.register(
+            "handshakes_turned_away",
+            "First packets that led to no handshake by answer",
+            metrics.turned_away.clone(),
         );
         registry.register(
             "streams_open",
@@ -258,6 +298,9 @@ impl Metrics {
             self.connections.get_or_create(&role.into()).set(0);
             self.admitted.get_or_create(&role.into()).inc_by(0);
         }
+        for answer in [Turned::Retry, Turned::Refused, Turned::Ignored] {
+            self.turned_away.get_or_create(&ByTurned { answer }).inc_by(0);
+        }
         for verdict in [Verdict::Parked, Verdict::Replaced] {
             self.conflicts.get_or_create(&ByVerdict { verdict }).inc_by(0);
         }
@@ -273,6 +316,11 @@ impl Metrics {
             Way::ToNode => self.to_node.clone(),
             Way::ToClient => self.to_client.clone(),
         }
+    }
+
+    /// Counts a first packet that led to no handshake.
+    pub fn turned_away(&self, answer: Turned) {
+        self.turned_away.get_or_create(&ByTurned { answer }).inc();
     }
 
     /// Counts a conflict.

@@ -21,7 +21,9 @@ use crate::admin::{AgentRow, Part, Report};
 use crate::attached::Registry;
 use crate::config::Timing;
 use crate::control::AgentLink;
+use crate::gate::Gate;
 use crate::metrics::Metrics;
+use crate::quota::Quotas;
 use crate::route::Map;
 
 /// A running relay.
@@ -34,6 +36,8 @@ pub(crate) struct Relay {
     /// Counts the changes of trust, so that connections can look at their peer again.
     pub(crate) trust_changes: watch::Sender<u64>,
     pub(crate) registry: Registry<AgentLink>,
+    pub(crate) gate: Gate,
+    pub(crate) quotas: Quotas,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     pub(crate) stop: Stop,
@@ -90,6 +94,9 @@ impl Report for Relay {
         self.metrics
             .agents_attached
             .set(i64::try_from(counts.attached).unwrap_or(i64::MAX));
+        self.metrics
+            .handshakes
+            .set(i64::try_from(self.gate.under_way()).unwrap_or(i64::MAX));
         self.metrics
             .agents_parked
             .set(i64::try_from(counts.parked).unwrap_or(i64::MAX));

@@ -3,7 +3,7 @@
 //! Never: holds more than one bounded read, or judges the order of messages.
 
 use bytes::BytesMut;
-use noderelay_proto::{Code, Frames, Message, ProtocolError};
+use noderelay_proto::{Code, Frames, Message, ProtocolError, Refusal};
 use quinn::{ReadError, RecvStream, SendStream, VarInt, WriteError};
 
 /// One read takes at most this much: a frame of an outer leg at its bound, and an ordinary first flight of the inner
@@ -24,6 +24,11 @@ pub(crate) enum Fault {
 /// A code as QUIC carries it.
 pub(crate) fn wire(code: Code) -> VarInt {
     VarInt::from_u32(code.number())
+}
+
+/// A code with the time to come back, as QUIC carries both.
+pub(crate) fn wire_refusal(refusal: Refusal) -> VarInt {
+    VarInt::from_u64(refusal.to_wire()).unwrap_or_else(|_| wire(refusal.code))
 }
 
 /// The next message, `None` at the stream's clean end. Nothing is lost when it is cancelled.

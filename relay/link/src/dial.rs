@@ -119,7 +119,7 @@ impl Cause {
         match self {
             Cause::Name(_) => Code::TransportNames,
             Cause::TimedOut(_) | Cause::Lost(Lost::Silent) => Code::TransportTimeout,
-            Cause::Lost(Lost::Closed(code)) => *code,
+            Cause::Lost(Lost::Closed(refusal)) => refusal.code,
             // The address leads to another relay than the fleet file says.
             Cause::Peer(PeerRefused::WrongName { .. }) => Code::IdentityWrongName,
             Cause::Peer(_) | Cause::Lost(Lost::Alert(_) | Lost::Handshake(_)) => Code::TransportTls,

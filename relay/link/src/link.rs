@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use jiff::Timestamp;
 use noderelay_pki::tls::Party;
 use noderelay_pki::{Expect, PeerRefused, Usage, VerifiedPeer};
-use noderelay_proto::code::Code;
+use noderelay_proto::code::{Code, Refusal};
 use noderelay_proto::control::{self, RouteHeader};
 use noderelay_proto::version::Version;
 use quinn::{Connection, ConnectionError, Endpoint, VarInt};
@@ -61,8 +61,8 @@ pub enum LinkError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// The peer closed it with a code of ours.
-    #[error("the peer closed the connection: {}", .0.name())]
-    Closed(Code),
+    #[error("the peer closed the connection: {0}")]
+    Closed(Refusal),
     /// The peer ended the TLS handshake with an alert: it does not accept us (or what we sent).
     #[error("the peer ended the TLS handshake with alert {0} ({name}); its log says why", name = alert(*.0))]
     Alert(u8),
@@ -105,9 +105,9 @@ impl From<&ConnectionError> for Lost {
         // QUIC carries TLS alerts as error codes 0x100 to 0x1ff (RFC 9001 § 4.8).
         let alert = |code: u64| u8::try_from(code.checked_sub(0x100)?).ok();
         match error {
-            ConnectionError::ApplicationClosed(closed) => Lost::Closed(Code::from_number(
-                u32::try_from(closed.error_code.into_inner()).unwrap_or(u32::MAX),
-            )),
+            ConnectionError::ApplicationClosed(closed) => {
+                Lost::Closed(Refusal::from_wire(closed.error_code.into_inner()))
+            }
             ConnectionError::ConnectionClosed(closed) => match alert(u64::from(closed.error_code)) {
                 Some(number) => Lost::Alert(number),
                 None => Lost::Transport(noderelay_pki::text::escape(&closed.to_string(), 200)),

@@ -7,7 +7,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use noderelay_proto::code::Code;
+use noderelay_proto::code::{Code, Refusal};
 use quinn::{ConnectionError, ReadError, RecvStream, SendStream, VarInt, WriteError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -102,8 +102,8 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// The code with which the peer broke the stream, or closed the connection under it.
-pub fn peer_code(error: &io::Error) -> Option<Code> {
+/// What the peer said when it broke the stream, or closed the connection under it.
+pub fn peer_refusal(error: &io::Error) -> Option<Refusal> {
     let inner = error.get_ref()?;
     let code = match (inner.downcast_ref::<ReadError>(), inner.downcast_ref::<WriteError>()) {
         (Some(ReadError::Reset(code)), _) | (_, Some(WriteError::Stopped(code))) => *code,
@@ -113,7 +113,7 @@ pub fn peer_code(error: &io::Error) -> Option<Code> {
         },
         _ => return None,
     };
-    Some(Code::from_number(u32::try_from(code.into_inner()).unwrap_or(u32::MAX)))
+    Some(Refusal::from_wire(code.into_inner()))
 }
 
 /// How the connection under the stream ended, if that is what the error is about.

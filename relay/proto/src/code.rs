@@ -6,6 +6,9 @@
 //! Numbers are never reused; a code that is no longer sent stays, marked in its summary. A number that this build does
 //! not know becomes [`Code::Unknown`] and keeps its number. Nobody searches texts for meaning.
 
+use std::fmt;
+use std::time::Duration;
+
 /// Who usually raises a code. Whoever knows better (a client knows which leg a code came on) says so instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
@@ -265,11 +268,69 @@ codes! {
     AgentNotReady 1101 "agent.not_ready" Agent Refused "The agent can't open sessions yet.";
 }
 
+/// A code as QUIC carries it, with the time to come back.
+///
+/// An application error code has 62 bits (RFC 9000 § 20.2): the code is in the lower 32, milliseconds until another try makes
+/// sense in the 30 above (at most twelve days; 0: not said).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What happened.
+    pub code: Code,
+    /// When to come back, if that was said.
+    pub back: Option<Duration>,
+}
+
+impl Refusal {
+    /// Most milliseconds that fit.
+    const MOST: u64 = (1 << 30) - 1;
+
+    /// The application error code. A time is rounded up to a millisecond, and down to what fits.
+    #[must_use]
+    pub fn to_wire(self) -> u64 {
+        let back = self.back.map_or(0, |back| {
+            let up = back.as_nanos().div_ceil(1_000_000).max(1);
+            u64::try_from(up).unwrap_or(Self::MOST).min(Self::MOST)
+        });
+        (back << 32) | u64::from(self.code.number())
+    }
+
+    /// What an application error code says.
+    #[must_use]
+    pub const fn from_wire(number: u64) -> Self {
+        let [a, b, c, d, e, f, g, h] = number.to_be_bytes();
+        let back = u32::from_be_bytes([a, b, c, d]) as u64 & Self::MOST;
+        Self {
+            code: Code::from_number(u32::from_be_bytes([e, f, g, h])),
+            back: if back == 0 {
+                None
+            } else {
+                Some(Duration::from_millis(back))
+            },
+        }
+    }
+}
+
+impl From<Code> for Refusal {
+    fn from(code: Code) -> Self {
+        Self { code, back: None }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code.name())?;
+        match self.back {
+            Some(back) => write!(f, "; try again in {} s", back.as_millis().div_ceil(1_000)),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Code {
     /// The code of a QUIC application error code.
     #[must_use]
-    pub fn from_wire(number: u64) -> Self {
-        Self::from_number(u32::try_from(number).unwrap_or(u32::MAX))
+    pub const fn from_wire(number: u64) -> Self {
+        Refusal::from_wire(number).code
     }
 
     /// Whether trying again, here or by another path, can't help.

@@ -33,7 +33,7 @@ mod strategies;
 pub mod varint;
 pub mod version;
 
-pub use code::{Class, Code, Origin};
+pub use code::{Class, Code, Origin, Refusal};
 pub use control::RouteHeader;
 pub use error::ProtocolError;
 pub use frame::{Decoder, Direction, Type};

@@ -82,3 +82,23 @@ fn a_file_that_is_not_there_or_too_large_is_refused() {
         })
     ));
 }
+
+#[test]
+fn limits_have_bounds_and_defaults() {
+    let with = |more: &str| parse(&format!("{GOOD}{more}"));
+    let limits = with("").unwrap().limits;
+    assert!(limits.unproven_handshakes < limits.handshakes);
+    assert_eq!(with("limits: { streams: 7 }").unwrap().limits.streams, 7);
+    for bad in [
+        "limits: { streams: 0 }",
+        "limits: { handshakes: 5000 }",
+        "limits: { stream: 1 }",
+    ] {
+        assert!(with(bad).is_err(), "{bad}");
+    }
+    let error = with("limits: { opens_per_second: 0 }").unwrap_err().to_string();
+    assert!(
+        error.contains("limits.opens_per_second is 0, it has to be from 1 to"),
+        "{error}"
+    );
+}

@@ -9,6 +9,7 @@
     reason = "helpers of tests: what fails here fails the test"
 )]
 
+mod abuse;
 mod admission;
 mod agents;
 mod common;

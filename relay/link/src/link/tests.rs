@@ -21,7 +21,7 @@ async fn closing_tells_the_peer_why() {
     soon(link.close(Code::SessionLeft)).await;
     assert_eq!(
         Lost::from(&soon(connection.closed()).await),
-        Lost::Closed(Code::SessionLeft)
+        Lost::Closed(Code::SessionLeft.into())
     );
 }
 
@@ -97,8 +97,8 @@ fn ends_are_told_apart() {
             reason: "x".into(),
         })
     };
-    assert_eq!(Lost::from(&closed(102)), Lost::Closed(Code::RelayNoSuchNode));
-    assert_eq!(Lost::from(&closed(99_999)), Lost::Closed(Code::Unknown(99_999)));
+    assert_eq!(Lost::from(&closed(102)), Lost::Closed(Code::RelayNoSuchNode.into()));
+    assert_eq!(Lost::from(&closed(99_999)), Lost::Closed(Code::Unknown(99_999).into()));
     assert_eq!(Lost::from(&ConnectionError::TimedOut), Lost::Silent);
     assert_eq!(Lost::from(&ConnectionError::Reset), Lost::Forgotten);
     assert_eq!(Lost::from(&ConnectionError::LocallyClosed), Lost::Here);

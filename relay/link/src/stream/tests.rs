@@ -7,6 +7,10 @@ use noderelay_proto::version::Version;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+
+fn code_of(error: &io::Error) -> Option<Code> {
+    peer_refusal(error).map(|refusal| refusal.code)
+}
 use crate::link::Link;
 use crate::testing::*;
 
@@ -107,7 +111,7 @@ async fn a_reset_carries_its_code_to_reader_and_writer() {
     } = ends().await;
     server.reset(Code::RelayNoSuchNode);
     let error = soon(client.read_u8()).await.unwrap_err();
-    assert_eq!((peer_code(&error), lost(&error)), (Some(Code::RelayNoSuchNode), None));
+    assert_eq!((code_of(&error), lost(&error)), (Some(Code::RelayNoSuchNode), None));
     let error = soon(async {
         loop {
             if let Err(error) = client.write_all(b"x").await {
@@ -117,7 +121,7 @@ async fn a_reset_carries_its_code_to_reader_and_writer() {
         }
     })
     .await;
-    assert_eq!(peer_code(&error), Some(Code::RelayNoSuchNode));
+    assert_eq!(code_of(&error), Some(Code::RelayNoSuchNode));
 }
 
 #[tokio::test]
@@ -133,7 +137,7 @@ async fn a_dropped_stream_is_broken_not_ended() {
     drop(server);
     let mut seen = Vec::new();
     let error = soon(client.read_to_end(&mut seen)).await.unwrap_err();
-    assert_eq!(peer_code(&error), Some(Code::TransportReset));
+    assert_eq!(code_of(&error), Some(Code::TransportReset));
 }
 
 #[tokio::test]
@@ -165,9 +169,9 @@ async fn the_code_of_a_closed_connection_is_seen_on_its_streams() {
     } = ends().await;
     connection.close(Code::RelayDraining.number().into(), b"\x1b[31m text from elsewhere");
     let error = soon(client.read_u8()).await.unwrap_err();
-    assert_eq!(peer_code(&error), Some(Code::RelayDraining));
-    assert_eq!(lost(&error), Some(Lost::Closed(Code::RelayDraining)));
-    assert_eq!(link.lost(), Some(Lost::Closed(Code::RelayDraining)));
+    assert_eq!(code_of(&error), Some(Code::RelayDraining));
+    assert_eq!(lost(&error), Some(Lost::Closed(Code::RelayDraining.into())));
+    assert_eq!(link.lost(), Some(Lost::Closed(Code::RelayDraining.into())));
     let error = link.open(&header()).await.map(drop).unwrap_err();
     assert!(
         error.to_string().contains("relay.draining") && !error.to_string().contains("text"),
@@ -193,6 +197,6 @@ async fn the_halves_can_be_taken_apart() {
 
 #[test]
 fn other_errors_have_no_code() {
-    assert_eq!(peer_code(&io::Error::from(io::ErrorKind::BrokenPipe)), None);
+    assert_eq!(code_of(&io::Error::from(io::ErrorKind::BrokenPipe)), None);
     assert_eq!(lost(&io::Error::other("x")), None);
 }

@@ -37,6 +37,35 @@ fn unknown_numbers_keep_their_number_and_make_no_labels() {
 }
 
 #[test]
+fn a_refusal_carries_its_code_and_when_to_come_back() {
+    let said = |millis| Refusal {
+        code: Code::RelayQuota,
+        back: Some(Duration::from_millis(millis)),
+    };
+    // Golden: 250 ms and code 108.
+    assert_eq!(said(250).to_wire(), 0x0000_00fa_0000_006c);
+    assert_eq!(Refusal::from(Code::RelayQuota).to_wire(), 108);
+    for refusal in [
+        said(1),
+        said(5_000),
+        said((1 << 30) - 1),
+        Code::Ok.into(),
+        Code::AgentNotReady.into(),
+    ] {
+        assert_eq!(Refusal::from_wire(refusal.to_wire()), refusal);
+        assert!(refusal.to_wire() < 1 << 62);
+    }
+    // Too long a time is the longest one, a tiny one is not none.
+    assert_eq!(said(u64::MAX).to_wire(), said((1 << 30) - 1).to_wire());
+    let tiny = Refusal {
+        code: Code::RelayBusy,
+        back: Some(Duration::from_nanos(1)),
+    };
+    assert_eq!(Refusal::from_wire(tiny.to_wire()).back, Some(Duration::from_millis(1)));
+    assert_eq!(said(4_200).to_string(), "relay.quota; try again in 5 s");
+}
+
+#[test]
 fn names_are_labels() {
     for code in Code::ALL {
         let fits = |byte: u8| byte.is_ascii_lowercase() || byte == b'_' || byte == b'.';

@@ -190,6 +190,13 @@ impl Fleet {
             .await
     }
 
+    /// A relay with these bounds in number.
+    pub async fn relay_with(&self, limits: &str) -> Relay {
+        self.write_identity("home", relay_role("relay-1"));
+        self.publish().await;
+        self.start(self.config(&format!("limits: {{ {limits} }}\n"))).await
+    }
+
     pub async fn start(&self, config: Config) -> Relay {
         let (told, ready) = tokio::sync::oneshot::channel();
         let stop = CancellationToken::new();
@@ -307,9 +314,7 @@ impl Client {
 /// The code with which the other side reset this half.
 pub async fn reset_code(recv: &mut RecvStream) -> Code {
     match soon("a reset", recv.read_to_end(1 << 20)).await {
-        Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(code))) => {
-            Code::from_number(u32::try_from(code.into_inner()).unwrap())
-        }
+        Err(quinn::ReadToEndError::Read(quinn::ReadError::Reset(code))) => Code::from_wire(code.into_inner()),
         other => panic!("no reset but {other:?}"),
     }
 }
@@ -317,9 +322,7 @@ pub async fn reset_code(recv: &mut RecvStream) -> Code {
 /// The code with which a connection was closed.
 pub async fn close_code(connection: &quinn::Connection) -> Code {
     match soon("the connection ends", connection.closed()).await {
-        quinn::ConnectionError::ApplicationClosed(closed) => {
-            Code::from_number(u32::try_from(closed.error_code.into_inner()).unwrap())
-        }
+        quinn::ConnectionError::ApplicationClosed(closed) => Code::from_wire(closed.error_code.into_inner()),
         other => panic!("no code but {other:?}"),
     }
 }
