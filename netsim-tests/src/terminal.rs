@@ -36,10 +36,11 @@ impl Terminal {
         let OpenptyResult { master, slave } = openpty(&size, None).expect("a pty");
         let before = tcgetattr(&slave).expect("the settings");
         let end = || Stdio::from(slave.try_clone().expect("a descriptor"));
-        // `setsid --ctty` makes the terminal the controlling one, as a login would.
-        let mut wrapped = Command::new("setsid");
+        // `setsid --ctty` makes the terminal the controlling one, as a login would. A login also starts with no signal ignored;
+        // whoever runs the tests under `nohup` passes that on, and the client rightly keeps to it.
+        let mut wrapped = Command::new("env");
         wrapped
-            .arg("--ctty")
+            .args(["--default-signal=HUP,INT,QUIT,TERM", "setsid", "--ctty"])
             .arg("--wait")
             .arg(command.get_program())
             .args(command.get_args());
