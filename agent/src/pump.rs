@@ -224,7 +224,8 @@ fn out_of_order(frame: Type) -> ToHolder {
     terminate(Code::ProtocolOutOfOrder, &format!("{frame} inside a running session"))
 }
 
-fn terminate(code: Code, seen: &str) -> ToHolder {
+/// The order that ends a session.
+pub fn terminate(code: Code, seen: &str) -> ToHolder {
     Terminate {
         code: code.number(),
         seen: shown(seen),

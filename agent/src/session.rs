@@ -9,7 +9,7 @@ use noderelay_pki::tls::Party;
 use noderelay_pki::verify::VerifiedPeer;
 use noderelay_policy::Permit;
 use noderelay_proto::code::Code;
-use noderelay_proto::control::{Kind, Missing, Open, Opened, Terminate};
+use noderelay_proto::control::{Kind, Missing, Open, Opened};
 use noderelay_proto::message::{ToClient, ToHolder};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -25,7 +25,7 @@ use crate::denials::Denials;
 use crate::events;
 use crate::places::Places;
 use crate::published::InForce;
-use crate::pump::{self, Leg};
+use crate::pump::{self, Leg, terminate};
 use crate::recorder;
 use crate::refusal::{Refusal, shown};
 use crate::sessions::{Begun, Entry, Live, Sessions};
@@ -328,14 +328,6 @@ impl Standing {
             }
         }
     }
-}
-
-fn terminate(code: Code, seen: &str) -> ToHolder {
-    Terminate {
-        code: code.number(),
-        seen: shown(seen),
-    }
-    .into()
 }
 
 fn facts(

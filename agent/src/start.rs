@@ -15,7 +15,7 @@ use noderelay_holder::ToHolderHalf;
 use noderelay_holder::launch::{self, HolderHandle};
 use noderelay_policy::{Obligations, Permit, RecordLevel};
 use noderelay_proto::code::Code;
-use noderelay_proto::control::{self, Adopt, Kind, Open, Opened, Start, Terminate, Terms};
+use noderelay_proto::control::{self, Adopt, Kind, Open, Opened, Start, Terms};
 use noderelay_proto::id::SessionId;
 use noderelay_proto::limits::{WINDOW_BULK, WINDOW_TERMINAL};
 use noderelay_proto::message::{FromHolder, ToHolder};
@@ -23,6 +23,7 @@ use tokio::net::unix::pipe::Receiver;
 
 use crate::config::Limits;
 use crate::framed::{FrameReader, FrameWriter};
+use crate::pump::terminate;
 use crate::refusal::Refusal;
 use crate::sessions::{Begun, random};
 
@@ -98,11 +99,8 @@ impl Launcher {
         let first = holder.first().await;
         if first.is_err() {
             // Whatever it is doing: nothing may go on that nobody was told of.
-            let order = Terminate {
-                code: Code::ShellFailed.number(),
-                seen: String::new(),
-            };
-            let _ = tokio::time::timeout(ANSWER, holder.writer.send(&ToHolder::from(order))).await;
+            let order = terminate(Code::ShellFailed, "");
+            let _ = tokio::time::timeout(ANSWER, holder.writer.send(&order)).await;
         }
         match first.map_err(versioned)? {
             FromHolder::Started(started) => {

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use noderelay_audit::Recording;
 use noderelay_audit::remains::{self as recordings, Found};
 use noderelay_audit_event::{Event, SessionEnded, SessionId, SessionStarted};
 use noderelay_holder::remains as holders;
@@ -88,7 +89,7 @@ pub fn bury(places: &Places, session: SessionId, leader: u32, now: Timestamp) ->
 }
 
 fn cast(places: &Places, session: SessionId) -> PathBuf {
-    places.recordings().join(format!("{session}.cast"))
+    Recording::path(places.recordings(), session)
 }
 
 /// Closes a recording that was cut off, and gives its facts then; `None` while somebody still writes it.

@@ -10,13 +10,13 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use noderelay_client::setup::{self, Layout, Spec};
 
-use crate::process::{Bounded as _, Lines, Process, eventually, program};
+use crate::process::{Bounded as _, Lines, Process, eventually, program, read_within};
 
 /// The agent's waits, short enough for tests.
 const SHORT: &str = "resume_window: 2s, hup_grace: 1s, reload: 200ms";
@@ -125,6 +125,24 @@ impl Fleet {
     /// Runs one command on the node, without input.
     pub fn run(&self, argv: &[&str]) -> Output {
         self.client().arg("local").arg("--").args(argv).bounded()
+    }
+
+    /// Runs a line that says `begun` first, waits for that word, and gives the client while the line goes on; `options` are
+    /// the client's.
+    pub fn begin(&self, options: &[&str], line: &str, input: Stdio) -> Child {
+        let mut client = self.client();
+        client
+            .args(options)
+            .args(["local", "--", "sh", "-c", line])
+            .stdin(input)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = client.spawn().expect("the client starts");
+        let mut first = [0; 6];
+        read_within(child.stdout.as_mut().expect("its output"), &mut first);
+        // On a terminal a line ends otherwise.
+        assert!(matches!(&first, b"begun\n" | b"begun\r"), "{first:?}");
+        child
     }
 
     /// The client without a path chosen, for commands that are not sessions.

@@ -4,23 +4,12 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::{Child, Stdio};
 
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::{Bounded as _, eventually, processes_in, processes_with, read_within};
+use netsim_tests::process::{Bounded as _, eventually, processes_in, processes_with};
 use netsim_tests::terminal::Terminal;
 
 /// A command that shows `begun` and goes on; `options` are the client's.
 fn begun(fleet: &Fleet, options: &[&str], line: &str) -> Child {
-    let mut client = fleet.client();
-    client
-        .args(options)
-        .args(["local", "--", "sh", "-c", line])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = client.spawn().unwrap();
-    let mut first = [0; 5];
-    read_within(child.stdout.as_mut().unwrap(), &mut first);
-    assert_eq!(&first, b"begun");
-    child
+    fleet.begin(options, line, Stdio::null())
 }
 
 /// One without a terminal.

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::{Bounded as _, eventually, read_within};
+use netsim_tests::process::{Bounded as _, eventually};
 use netsim_tests::terminal::Terminal;
 use netsim_tests::told::Told;
 use tokio::time::Instant;
@@ -121,16 +121,7 @@ fn b016_an_idle_shell_is_ended_with_its_reason() {
 
 /// A session that runs until its input ends.
 fn open(fleet: &Fleet) -> Child {
-    let mut client = fleet.client();
-    client.args(["local", "--", "sh", "-c", "echo begun; cat > /dev/null"]);
-    let mut child = client
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    read_within(child.stdout.as_mut().unwrap(), &mut [0; 6]);
-    child
+    fleet.begin(&[], "echo begun; cat > /dev/null", Stdio::piped())
 }
 
 /// A limit of three sessions counts those that run: a fourth is refused by its code, and any number fits one after the

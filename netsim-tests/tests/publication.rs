@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use netsim_tests::fleet::Fleet;
 use netsim_tests::forge::Forge;
-use netsim_tests::process::{Bounded as _, eventually, program, read_within};
+use netsim_tests::process::{Bounded as _, eventually, program};
 use netsim_tests::told::Told;
 use noderelay_bundle::signing::SigningKey;
 
@@ -49,16 +49,7 @@ fn of_two_signers() -> (Fleet, [SigningKey; 2]) {
 
 /// A session that is open already.
 fn open(fleet: &Fleet) -> Child {
-    let mut client = fleet.client();
-    client.args(["local", "--", "sh", "-c", "echo begun; cat > /dev/null"]);
-    let mut child = client
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    read_within(child.stdout.as_mut().unwrap(), &mut [0; 6]);
-    child
+    fleet.begin(&[], "echo begun; cat > /dev/null", Stdio::piped())
 }
 
 /// The agent's log from here on.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::{Bounded as _, eventually, processes_with, read_within};
+use netsim_tests::process::{Bounded as _, eventually, processes_with};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -13,17 +13,7 @@ use nix::unistd::Pid;
 fn stubborn(fleet: &Fleet, mark: &str) -> Child {
     let line =
         format!("trap '' HUP; (while :; do sleep 0.05; done; echo {mark}) & echo begun; while :; do sleep 0.05; done");
-    let mut client = fleet.client();
-    client
-        .args(["local", "--", "sh", "-c", &line])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = client.spawn().unwrap();
-    let mut first = [0; 6];
-    read_within(child.stdout.as_mut().unwrap(), &mut first);
-    assert_eq!(&first, b"begun\n");
-    child
+    fleet.begin(&[], &line, Stdio::null())
 }
 
 fn sessions(fleet: &Fleet) -> PathBuf {

@@ -30,7 +30,7 @@ use crate::quota::{NoSeat, Seat};
 use crate::route::{self, Hop, Lookup, Route};
 use crate::splice::{Codes, Ends, splice};
 use crate::state::Relay;
-use crate::wire::{self, Fault, wire, wire_refusal};
+use crate::wire::{self, Fault, wire};
 
 /// What a splice says by itself.
 const CODES: fn() -> Codes = || Codes {
@@ -138,7 +138,7 @@ async fn serve_stream(relay: Arc<Relay>, who: Identity, mut near: Ends, draining
             let code = refused.code();
             relay.metrics.streams_refused.get_or_create(&code.into()).inc();
             info!(code = code.name(), seen = %refused, "stream refused");
-            return near.refuse(wire_refusal(refused.refusal()));
+            return near.refuse(wire(refused.refusal()));
         }
     };
     relay.metrics.streams_routed.inc();

@@ -21,7 +21,7 @@ use crate::admit::{self, Admitted, Place};
 use crate::gate::{Handshake, Verdict};
 use crate::metrics::Turned;
 use crate::state::{Relay, now};
-use crate::wire::{wire, wire_refusal};
+use crate::wire::wire;
 use crate::{client, control};
 
 /// Serves until the endpoint ends, or until the stop is complete and every peer has left.
@@ -100,7 +100,7 @@ async fn serve_peer(relay: Arc<Relay>, incoming: Incoming, under_way: Handshake)
     let admitted = match admit::admit(&relay, &connection, now()) {
         Ok(admitted) => admitted,
         Err(reason) => {
-            connection.close(wire_refusal(reason.refusal()), b"");
+            connection.close(wire(reason.refusal()), b"");
             under_way.failed(Instant::now());
             return refused(&relay, address, reason.code(), &reason.to_string());
         }

@@ -3,7 +3,7 @@
 //! Never: holds more than one bounded read, or judges the order of messages.
 
 use bytes::BytesMut;
-use noderelay_proto::{Code, Frames, Message, ProtocolError, Refusal};
+use noderelay_proto::{Frames, Message, ProtocolError, Refusal};
 use quinn::{ReadError, RecvStream, SendStream, VarInt, WriteError};
 
 /// One read takes at most this much: a frame of an outer leg at its bound, and an ordinary first flight of the inner
@@ -21,14 +21,11 @@ pub(crate) enum Fault {
     Stream(#[from] ReadError),
 }
 
-/// A code as QUIC carries it.
-pub(crate) fn wire(code: Code) -> VarInt {
-    VarInt::from_u32(code.number())
-}
-
-/// A code with the time to come back, as QUIC carries both.
-pub(crate) fn wire_refusal(refusal: Refusal) -> VarInt {
-    VarInt::from_u64(refusal.to_wire()).unwrap_or_else(|_| wire(refusal.code))
+/// A code, with the time to come back where there is one, as QUIC carries it.
+pub(crate) fn wire(refusal: impl Into<Refusal>) -> VarInt {
+    let refusal = refusal.into();
+    // 62 bits always fit; the code alone does without asking.
+    VarInt::from_u64(refusal.to_wire()).unwrap_or(VarInt::from_u32(refusal.code.number()))
 }
 
 /// The next message, `None` at the stream's clean end. Nothing is lost when it is cancelled.

@@ -21,7 +21,7 @@ use crate::line::{self, MAX_PIECE};
 use crate::omit::{Omit, WHOLE};
 use crate::spool::Spool;
 use crate::text::Splitter;
-use crate::{End, Level, Stream};
+use crate::{End, Level, SessionId, Stream};
 
 /// An open recording. Made only here, after its header was written and synced; not clonable.
 #[derive(Debug)]
@@ -109,12 +109,17 @@ pub enum RecordError {
 }
 
 impl Recording {
+    /// Where the recording of a session lies: `DIR/SESSION.cast`.
+    pub fn path(dir: &Path, session: SessionId) -> PathBuf {
+        dir.join(format!("{session}.cast"))
+    }
+
     /// Makes `DIR/SESSION.cast` (mode 0600, never over an existing file) with its header, synced before this returns.
     ///
     /// When the disk refuses, level strict is an error; level required begins in memory, says so in the header, and
     /// moves to the disk as soon as it can.
     pub fn create(dir: &Path, header: &Header) -> Result<Self, RecordError> {
-        let path = dir.join(format!("{}.cast", header.session.session));
+        let path = Self::path(dir, header.session.session);
         let first = header.to_line().map_err(RecordError::Header)?;
         match Spool::create(&path, &first) {
             Ok(file) => Ok(Self::new(file, first.len() as u64, header.clone(), false)),
@@ -126,7 +131,7 @@ impl Recording {
     /// What becomes of a recording when its place cannot be used, for `cause`: an error under level strict; under level
     /// required it begins in memory, says so in the header, and moves to its place when that can be used again.
     pub fn without_disk(dir: &Path, header: &Header, cause: io::Error) -> Result<Self, RecordError> {
-        let path = dir.join(format!("{}.cast", header.session.session));
+        let path = Self::path(dir, header.session.session);
         match cause {
             cause if header.session.level == Level::Strict => Err(RecordError::Refused { path, cause }),
             disk => {
