@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! config ─> creds ─> target ─> dial ─> inner ─> banner, raw terminal ─> pump ─> terminal restored ─> message, status ─> farewell
+//!          └──────── Open::reach ────────┘  announce └──────── Open::run ────────┘   └────────────── told ───────────┘
 //! ```
 //!
 //! Until the session is open, the terminal is as it was and Ctrl-C ends the client. After 300 ms one line says what is
@@ -11,40 +12,31 @@
 //! A lost path is not yet resumed in this version: it ends with a message and 255.
 
 use std::ffi::OsString;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use bytes::Bytes;
-use jiff::Timestamp;
 use noderelay_link::Stream;
 use noderelay_pki::name::ClusterName;
 use noderelay_pki::text::escape;
-use noderelay_proto::OpenId;
 use noderelay_proto::code::{Code, Origin};
-use noderelay_proto::control::Opened;
 use tokio_rustls::client::TlsStream;
 
 use crate::config::Config;
-use crate::creds::Creds;
-use crate::dial::{self, Reached, Ways};
-use crate::escape::Keys;
 use crate::farewell::Farewell;
 use crate::faults::Fault;
-use crate::inner::{self, Refusal, Session};
-use crate::message::{About, Message};
-use crate::modes::{Modes, Tracker};
-use crate::open::{WantTerminal, Wish, Work};
-use crate::pump::{self, Ended, Facts, Liveness, Local};
-use crate::screen::Screen;
+use crate::inner::Refusal;
+use crate::message::Message;
+use crate::open::{WantTerminal, Work};
 use crate::signals::Signals;
 use crate::status::Status;
-use crate::stdio::{Input, Output};
-use crate::target::Target;
-use crate::terminal::{self, Raw, is_terminal};
+use crate::terminal::{self, is_terminal};
 use crate::waiting::Waiting;
+use ending::{failed, interrupted, message_lines, say};
+use opened::Open;
 
 mod banner;
+mod ending;
+mod local;
+mod opened;
 #[cfg(test)]
 mod tests;
 
@@ -166,15 +158,15 @@ pub async fn run_session(options: SessionOptions) -> Outcome {
         return refused;
     }
     let mut status = Status::new(&escape(&options.node, 253));
-    let (message, farewell) = match session(&options, &mut status).await {
-        Ok((message, farewell)) => (message, farewell),
-        Err(refusal) => {
-            status.policy_version = refusal.policy_version.or(status.policy_version);
-            (Some(failed(&refusal.fault, &options, &mut status)), None)
+    let over = session(&options, &mut status).await.unwrap_or_else(|refusal| {
+        status.policy_version = refusal.policy_version.or(status.policy_version);
+        Over {
+            message: Some(failed(&refusal.fault, &options, &mut status)),
+            farewell: None,
         }
-    };
-    let outcome = told(&options, status, message);
-    if let Some(farewell) = farewell {
+    });
+    let outcome = told(&options, status, over.message);
+    if let Some(farewell) = over.farewell {
         farewell.take().await;
     }
     outcome
@@ -226,270 +218,60 @@ fn told(options: &SessionOptions, status: Status, message: Option<Message>) -> O
     Outcome { status, message }
 }
 
-/// What is to be said, and what is left to do after it.
-type Over = (Option<Message>, Option<Farewell<TlsStream<Stream>>>);
+/// A session that is over.
+struct Over {
+    /// What is to be said.
+    message: Option<Message>,
+    /// What is left to do after it was said; nothing when there was no session.
+    farewell: Option<Farewell<TlsStream<Stream>>>,
+}
 
+/// The steps: each takes what the one before made.
 async fn session(options: &SessionOptions, status: &mut Status) -> Result<Over, Refusal> {
     let config = config(options)?;
-    if options.path != PathChoice::Relay {
-        let what = match options.path {
-            PathChoice::Direct => "the direct path is not built into this version",
-            _ => "the path through the API server is not built into this version",
-        };
-        return Err(Fault::new(Code::ClientUnsupported, Origin::Client, what).into());
-    }
-    let local_io =
-        |what: &str, error: std::io::Error| Fault::new(Code::ClientLocalIo, Origin::Client, format!("{what}: {error}"));
-    tracing::info!(file = %config.file.display(), "configuration");
-    let mut signals = Signals::install().map_err(|error| local_io("signals", error))?;
+    by_relay(options.path)?;
+    let mut signals = Signals::install().map_err(|error| local_io("signals", &error))?;
     let waiting = Waiting::new(
         !options.quiet && (options.verbose || is_terminal(std::io::stderr())),
         options.verbose,
     );
-    let opening = open(options, &config, status, &waiting);
-    let (reached, stdin_is_terminal, with_terminal) = tokio::select! {
+    let open = tokio::select! {
         biased;
         caught = signals.ending() => {
             waiting.clear();
-            return Ok((Some(interrupted(caught, options, status)), None));
+            let message = Some(interrupted(caught, options, status));
+            return Ok(Over { message, farewell: None });
         }
-        reached = waiting.during(opening) => reached?,
+        open = waiting.during(Open::reach(options, &config, status, &waiting)) => open?,
     };
-    let Reached {
-        link,
-        relay,
-        value: Session {
-            mut stream,
-            frames,
-            opened,
-        },
-    } = reached;
-    status.session = opened.session_id().ok().map(|id| id.to_string());
-    tracing::info!(
-        node = opened.node,
-        relay,
-        session = status.session,
-        "the session is open"
-    );
-    status.policy_version = Some(opened.policy_version);
-    let line = banner::line(&opened, &relay, Timestamp::now());
-    if with_terminal && !options.quiet {
-        say(&line);
-    }
-    let mut local = local(&config, signals, stdin_is_terminal, with_terminal, options.quiet)
-        .map_err(|error| local_io("terminal", error))?;
-    let facts = Facts {
-        session: format!(
-            "{} session {}",
-            line.trim_end(),
-            status.session.as_deref().unwrap_or("?")
-        ),
-    };
-    let liveness = Liveness {
-        keepalive: config.keepalive,
-        patience: config.patience,
-    };
-    let finished = pump::run(&mut stream, frames, opened.window, &mut local, facts, liveness).await;
-    drop(local);
-    terminal::restore();
-    status.bytes_in = finished.bytes_in;
-    status.bytes_out = finished.bytes_out;
-    let message = ended(&finished.ended, &opened, options, status);
-    let answers = !matches!(&finished.ended, Ended::Fault(fault) if fault.is_transport());
-    Ok((message, Some(Farewell::new(stream, link, answers))))
-}
-
-type Opening = (Reached<Session<Stream>>, bool, bool);
-
-async fn open(
-    options: &SessionOptions,
-    config: &Config,
-    status: &mut Status,
-    waiting: &Waiting,
-) -> Result<Opening, Refusal> {
-    waiting.tell("the bundle");
-    let creds = Creds::load(config, Timestamp::now())
-        .await
-        .map_err(|error| error.fault())?;
-    if let Some(error) = creds.stale_because.as_ref().filter(|_| options.verbose) {
-        waiting.note(&format!("the last good bundle is used: {error}"));
-    }
-    let fleet = creds.publication.fleet();
-    let target = Target::find(&options.node, options.cluster.as_ref(), config.cluster.as_ref(), fleet)?;
-    status.cluster = Some(target.cluster.to_string());
-    status.path = Some("relay");
-    let grants = grants(&options.grants)?;
-    let stdin_is_terminal = is_terminal(std::io::stdin());
-    let with_terminal = options.terminal.decide(&options.work, stdin_is_terminal);
-    let size = || local_terminal().as_ref().and_then(terminal::size);
-    let wish = Wish {
-        id: OpenId::new(random()?),
-        node: &target.node,
-        cluster: &target.cluster,
-        work: &options.work,
-        terminal: with_terminal.then(size),
-        environment: std::env::vars_os().collect(),
-        profile: options.profile.as_deref(),
-        reason: options.reason.as_deref(),
-        grants: &grants,
-        local_user: options.local_user.as_deref(),
-    };
-    let wish = wish
-        .message()
-        .map_err(|error| Fault::new(error.code(), Origin::Client, error.to_string()))?;
-    let given = if options.relays.is_empty() {
-        &config.relays
-    } else {
-        &options.relays
-    };
-    let ways = Ways::new(fleet, &target.cluster, given);
-    let attempt = |stream| inner::open(stream, &creds.party, &target.identity, wish.clone());
-    let reached = dial::through_relays(&creds.party, ways, &target, &|what| waiting.tell(what), attempt)
-        .await
-        .map_err(|refusal| creds.explain(refusal))?;
-    status.relay = Some(reached.relay.clone());
-    Ok((reached, stdin_is_terminal, with_terminal))
+    let facts = open.announce(options, status);
+    let ran = open.run(facts, &config, signals, options, status).await?;
+    Ok(ran.over(options, status))
 }
 
 /// The configuration of these options.
 fn config(options: &SessionOptions) -> Result<Config, Fault> {
-    match &options.config {
-        Configured::Loaded(config) => Ok(config.as_ref().clone()),
+    let config = match &options.config {
+        Configured::Loaded(config) => config.as_ref().clone(),
         Configured::File(file) => Config::find(file.as_deref())
-            .map_err(|error| Fault::new(Code::ClientConfig, Origin::Client, error.to_string())),
-    }
-}
-
-fn local(
-    config: &Config,
-    signals: Signals,
-    stdin_is_terminal: bool,
-    with_terminal: bool,
-    quiet: bool,
-) -> std::io::Result<Local> {
-    let modes = Modes::default();
-    let interactive = with_terminal && stdin_is_terminal;
-    let raw = if interactive {
-        Some(Raw::enter(std::io::stdin(), modes.clone())?)
-    } else {
-        None
+            .map_err(|error| Fault::new(Code::ClientConfig, Origin::Client, error.to_string()))?,
     };
-    let tracker = (interactive && is_terminal(std::io::stdout())).then(|| Tracker::new(modes));
-    Ok(Local {
-        input: Input::stdin()?,
-        screen: Screen::new(Output::stdout()?, Output::stderr()?, tracker),
-        signals,
-        keys: Keys::new(config.escape.filter(|_| interactive)),
-        raw,
-        window: if with_terminal { local_terminal() } else { None },
-        terminal: with_terminal,
-        quiet,
-    })
+    tracing::info!(file = %config.file.display(), "configuration");
+    Ok(config)
 }
 
-/// The terminal whose size counts: standard input, else output, else error.
-fn local_terminal() -> Option<std::os::fd::OwnedFd> {
-    let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-    let all = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-    all.into_iter()
-        .find(|descriptor| is_terminal(descriptor))?
-        .try_clone_to_owned()
-        .ok()
-}
-
-fn grants(files: &[PathBuf]) -> Result<Vec<Bytes>, Fault> {
-    let read = |path: &PathBuf| {
-        noderelay_pki::files::read_bounded(path, noderelay_proto::limits::MAX_GRANT)
-            .map(Bytes::from)
-            .map_err(|error| Fault::new(Code::ClientUsage, Origin::Client, format!("grant: {error}")))
+/// The one way of this version.
+fn by_relay(path: PathChoice) -> Result<(), Fault> {
+    let what = match path {
+        PathChoice::Relay => return Ok(()),
+        PathChoice::Direct => "the direct path is not built into this version",
+        PathChoice::Api | PathChoice::Auto => "the path through the API server is not built into this version",
     };
-    files.iter().map(read).collect()
+    Err(Fault::new(Code::ClientUnsupported, Origin::Client, what))
 }
 
-fn random() -> Result<[u8; 16], Fault> {
-    let mut id = [0; 16];
-    aws_lc_rs::rand::fill(&mut id)
-        .map_err(|_| Fault::new(Code::ClientInternal, Origin::Client, "no random numbers"))?;
-    Ok(id)
-}
-
-/// What an ended session leaves: its status, and what has to be said.
-fn ended(ended: &Ended, opened: &Opened, options: &SessionOptions, status: &mut Status) -> Option<Message> {
-    match ended {
-        Ended::Exit(remote) => {
-            status.origin = Origin::Remote.name();
-            status.exit_code = remote.exit_code();
-            if let crate::exit::Remote::Signal { number, .. } = remote {
-                status.signal = Some(*number);
-            }
-            let note = remote.note()?;
-            Some(Message::from(Code::Ok, Origin::Remote, &note, about(options)))
-        }
-        Ended::Closed(fault) => Some(failed(fault, options, status)),
-        Ended::Fault(fault) => {
-            let mut fault = fault.clone();
-            if fault.is_transport() && opened.resume_window_secs > 0 {
-                let window = Duration::from_secs(opened.resume_window_secs.into());
-                fault.seen = format!(
-                    "{}; the node hangs the command up after {}",
-                    fault.seen,
-                    banner::words(window)
-                );
-            }
-            Some(failed(&fault, options, status))
-        }
-        Ended::Left => {
-            failed(&Fault::new(Code::SessionLeft, Origin::Client, ""), options, status);
-            (!options.quiet).then(|| {
-                Message::new(
-                    Code::SessionLeft,
-                    "the session was left with the local key",
-                    about(options),
-                )
-            })
-        }
-        Ended::Signalled(caught) => Some(interrupted(*caught, options, status)),
-        // As usual in a pipeline whose reader has enough: nothing is said.
-        Ended::OutputClosed => {
-            let fault = Fault::new(Code::ClientLocalIo, Origin::Client, "nobody reads the output any more");
-            let message = failed(&fault, options, status);
-            options.verbose.then_some(message)
-        }
-    }
-}
-
-fn failed(fault: &Fault, options: &SessionOptions, status: &mut Status) -> Message {
-    status.code = fault.code.name();
-    status.origin = fault.origin.name();
-    status.exit_code = crate::exit::FAILED;
-    Message::from(fault.code, fault.origin, &fault.seen, about(options))
-}
-
-fn interrupted(caught: crate::signals::Caught, options: &SessionOptions, status: &mut Status) -> Message {
-    let seen = format!("ended by {}", caught.name());
-    failed(
-        &Fault::new(Code::ClientInterrupted, Origin::Client, seen),
-        options,
-        status,
-    )
-}
-
-fn about(options: &SessionOptions) -> About<'_> {
-    About { node: &options.node }
-}
-
-/// A note about the remote command has no fix: it is one line.
-fn message_lines(message: &Message, status: &Status) -> String {
-    if status.origin == Origin::Remote.name() || message.code == Code::SessionLeft {
-        return format!("noderelay: {}\n", message.seen);
-    }
-    message.lines("\n")
-}
-
-/// Writes to standard error. When nobody reads it, there is nobody to tell.
-fn say(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stderr().write_all(text.as_bytes());
+fn local_io(what: &str, error: &std::io::Error) -> Fault {
+    Fault::new(Code::ClientLocalIo, Origin::Client, format!("{what}: {error}"))
 }
 
 /// One command, from words.

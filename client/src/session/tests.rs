@@ -1,11 +1,15 @@
 //! What each end of a session gives: exit code, status, words.
 
+use std::time::Duration;
+
 use noderelay_proto::code::{Code, Origin};
 use noderelay_proto::control::Opened;
 
-use super::{Ended, Outcome, PathChoice, SessionOptions, banner, ended, message_lines, run_session};
+use super::ending::{ended, message_lines};
+use super::{Outcome, PathChoice, SessionOptions, banner, run_session};
 use crate::exit::Remote;
 use crate::faults::Fault;
+use crate::pump::Ended;
 use crate::signals::Caught;
 use crate::status::Status;
 use crate::testing::terms;
@@ -17,7 +21,7 @@ fn opened() -> Opened {
 fn outcome(end: &Ended) -> (Status, String) {
     let options = SessionOptions::shell("gpu-7");
     let mut status = Status::new("gpu-7");
-    let message = ended(end, &opened(), &options, &mut status);
+    let message = ended(end, Duration::from_secs(30 * 60), &options, &mut status);
     let lines = message
         .map(|message| message_lines(&message, &status))
         .unwrap_or_default();
