@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::time::{Sleep, sleep};
 
 /// When a node has no descriptor left to ask with, a refused write is tried again after this long.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -35,7 +36,7 @@ pub(crate) async fn writable(fd: impl AsFd) {
 async fn asked(copy: io::Result<OwnedFd>) {
     match copy.and_then(Sender::from_owned_fd_unchecked) {
         Ok(asked) => drop(asked.writable().await),
-        Err(_) => tokio::time::sleep(AGAIN).await,
+        Err(_) => sleep(AGAIN).await,
     }
 }
 
@@ -43,29 +44,54 @@ fn copy(fd: impl AsFd) -> io::Result<OwnedFd> {
     fd.as_fd().try_clone_to_owned()
 }
 
-/// The agent's half towards a holder.
+/// The agent's half towards a holder. That the node has no descriptor left is no fault of the session's: it goes on, slower.
 #[derive(Debug)]
 pub struct ToHolderHalf {
     socket: UnixStream,
-    refused: Option<Sender>,
+    refused: Option<Refused>,
+    ask: fn(&UnixStream) -> io::Result<Sender>,
+}
+
+/// A write was refused; what is waited for.
+#[derive(Debug)]
+enum Refused {
+    /// The kernel says when there is room.
+    Asked(Sender),
+    /// It could not be asked: until the next attempt.
+    Later(Pin<Box<Sleep>>),
 }
 
 impl ToHolderHalf {
     pub(crate) fn new(socket: UnixStream) -> Self {
-        Self { socket, refused: None }
+        Self {
+            socket,
+            refused: None,
+            ask: |socket| copy(socket).and_then(Sender::from_owned_fd_unchecked),
+        }
+    }
+}
+
+impl Refused {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Asked(asked) => asked.poll_write_ready(cx),
+            Self::Later(sleep) => sleep.as_mut().poll(cx).map(Ok),
+        }
     }
 }
 
 impl AsyncWrite for ToHolderHalf {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            if let Some(refused) = &self.refused {
-                ready!(refused.poll_write_ready(cx))?;
+            if let Some(refused) = &mut self.refused {
+                ready!(refused.poll(cx))?;
                 self.refused = None;
             }
             match self.socket.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.refused = Some(Sender::from_owned_fd_unchecked(copy(&self.socket)?)?);
+                    let refused = (self.ask)(&self.socket)
+                        .map_or_else(|_| Refused::Later(Box::pin(sleep(AGAIN))), Refused::Asked);
+                    self.refused = Some(refused);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 done => return Poll::Ready(done),
