@@ -24,6 +24,7 @@ mod backoff;
 pub mod cli;
 pub mod config;
 mod denials;
+mod enforce;
 mod events;
 mod framed;
 mod places;

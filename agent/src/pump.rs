@@ -8,7 +8,7 @@
 //!
 //! Back-pressure is that of the two byte streams; nothing is buffered beyond one read. The holder owns the session: a
 //! client that vanishes ends this leg only, and the holder's window runs. Never decides, never records, never invents an
-//! exit code.
+//! exit code. A holder that does not read holds up what is said to it, orders too: see `enforce`, which waits for no socket.
 
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::enforce::Word;
 use crate::framed::{FrameReader, FrameWriter, FramedError};
 use crate::refusal::shown;
 
@@ -43,7 +44,7 @@ pub struct Leg {
     pub bytes_out: u64,
 }
 
-/// Runs the leg. `orders` go to the holder; a client that takes nothing for `stalled` is gone; `stop` ends the leg, but not
+/// Runs the leg. `orders` go to the holder, and `word` hears what it says to them; a client that takes nothing for `stalled` is gone; `stop` ends the leg, but not
 /// the session, with the agent.
 pub async fn pump(
     client: (
@@ -54,7 +55,8 @@ pub async fn pump(
         FrameReader<impl AsyncRead + Unpin, FromHolder>,
         FrameWriter<impl AsyncWrite + Unpin>,
     ),
-    orders: mpsc::Receiver<ToHolder>,
+    orders: mpsc::Receiver<Vec<ToHolder>>,
+    word: &Word,
     stalled: Duration,
     stop: &CancellationToken,
 ) -> Leg {
@@ -73,7 +75,7 @@ pub async fn pump(
     let cut_off;
     {
         let up = up(from_client, to_holder, orders, &mut bytes_in);
-        let down = down(from_holder, &mut to_client, &mut leg, stalled, stop);
+        let down = down(from_holder, &mut to_client, &mut leg, word, stalled, stop);
         tokio::pin!(up, down);
         let bounded = async {
             tokio::select! {
@@ -109,6 +111,7 @@ pub async fn pump(
 pub async fn hear_out(
     mut holder: FrameReader<impl AsyncRead + Unpin, FromHolder>,
     leg: &mut Leg,
+    word: &Word,
     stop: &CancellationToken,
 ) {
     if leg.code == Code::SessionHolderLost {
@@ -124,6 +127,7 @@ pub async fn hear_out(
             next = holder.next() => next,
         };
         match next {
+            Ok(Some(message)) if word.note(&message) => {}
             // Was counted when it came the first time.
             Ok(Some(FromHolder::Session(ToClient::Data(_) | ToClient::DataErr(_)))) => {}
             Ok(Some(FromHolder::Session(message))) => note(&message, leg),
@@ -145,7 +149,7 @@ async fn too_late(stop: &CancellationToken) {
 async fn up(
     mut client: FrameReader<impl AsyncRead + Unpin, ToNode>,
     mut holder: FrameWriter<impl AsyncWrite + Unpin>,
-    mut orders: mpsc::Receiver<ToHolder>,
+    mut orders: mpsc::Receiver<Vec<ToHolder>>,
     bytes: &mut u64,
 ) -> String {
     let lost = 'leg: {
@@ -157,7 +161,8 @@ async fn up(
             tokio::select! {
                 biased;
                 Some(order) = orders.recv() => {
-                    if let Err(error) = holder.send(&order).await {
+                    order.iter().for_each(|message| holder.queue(message));
+                    if let Err(error) = holder.flush().await {
                         break 'leg error.to_string();
                     }
                 }
@@ -172,7 +177,7 @@ async fn up(
     // An order that came together with the client's end is still given; one that comes later finds the door closed.
     orders.close();
     while let Ok(order) = orders.try_recv() {
-        holder.queue(&order);
+        order.iter().for_each(|message| holder.queue(message));
     }
     let _ = holder.finish().await;
     lost
@@ -239,6 +244,7 @@ async fn down(
     mut holder: FrameReader<impl AsyncRead + Unpin, FromHolder>,
     client: &mut FrameWriter<impl AsyncWrite + Unpin>,
     leg: &mut Leg,
+    word: &Word,
     stalled: Duration,
     stop: &CancellationToken,
 ) {
@@ -247,6 +253,7 @@ async fn down(
         // command that waits for input says nothing more by itself.
         loop {
             match holder.buffered() {
+                Ok(Some(message)) if word.note(&message) => {}
                 Ok(Some(FromHolder::Session(message))) => {
                     note(&message, leg);
                     if leg.client_lost.is_none() {

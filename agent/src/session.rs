@@ -22,6 +22,7 @@ use crate::account;
 use crate::authorize::{self, Wish};
 use crate::config::Config;
 use crate::denials::Denials;
+use crate::enforce::{Enforcer, Word};
 use crate::events;
 use crate::places::Places;
 use crate::published::InForce;
@@ -92,6 +93,7 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
         begun,
         mut standing,
         holder,
+        word,
         opened,
     } = match begin(node, &client, &open, &resume_key).await {
         Ok(ready) => ready,
@@ -107,12 +109,15 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
         }
     };
     writer.queue(&ToClient::from(opened));
+    let grace = node.config.limits.hup_grace.duration();
+    let mut enforcer = Enforcer::new(live.id, begun.holder, grace, word.clone());
     let (give, orders) = mpsc::channel(4);
     let stalled = node.config.limits.stalled.duration();
     let leg = pump::pump(
         (reader, writer),
         (holder.reader, holder.writer),
         orders,
+        &word,
         stalled,
         &node.stop,
     );
@@ -123,20 +128,22 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
             biased;
             order = standing.next_order(node, &client, &begun) => {
                 // Refused when the client is gone: then the order takes the holder's own door.
-                if let Err(refused) = give.try_send(order) {
-                    door = node.launcher.tell(&begun, refused.into_inner()).await;
+                if let Err(refused) = give.try_send(enforcer.given(order)) {
+                    door = node.launcher.tell(&begun, &refused.into_inner()).await;
                 }
             }
             leg = &mut leg => break leg,
         }
     };
     while let Some(reader) = door.take() {
-        let rest = pump::hear_out(reader, &mut leg, &node.stop);
+        let rest = pump::hear_out(reader, &mut leg, &word, &node.stop);
         tokio::pin!(rest);
         loop {
             tokio::select! {
                 biased;
-                order = standing.next_order(node, &client, &begun) => door = node.launcher.tell(&begun, order).await,
+                order = standing.next_order(node, &client, &begun) => {
+                    door = node.launcher.tell(&begun, &enforcer.given(order)).await;
+                }
                 () = &mut rest => break,
             }
         }
@@ -164,7 +171,7 @@ async fn lost(node: &Node, live: &Live, begun: &Begun) {
             Code::SessionHolderLost,
             "the agent does not understand the session's holder",
         );
-        drop(node.launcher.tell(begun, order).await);
+        drop(node.launcher.tell(begun, &[order]).await);
     }
 }
 
@@ -175,6 +182,7 @@ struct Ready {
     begun: Arc<Begun>,
     standing: Standing,
     holder: Holder,
+    word: Word,
     opened: Opened,
 }
 
@@ -253,6 +261,7 @@ async fn first(
         begun,
         standing,
         holder,
+        word: Word::new()?,
     })
 }
 
@@ -291,6 +300,7 @@ async fn again(node: &Node, live: Arc<Live>, open: &Open, standing: Standing) ->
         begun,
         standing,
         holder,
+        word: Word::new()?,
         opened,
     })
 }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use noderelay_audit_event::SessionStarted;
+use noderelay_holder::force::Known;
 use noderelay_pki::verify::VerifiedPeer;
 use noderelay_proto::code::Code;
 use noderelay_proto::control::{Open, Opened};
@@ -65,6 +66,8 @@ pub struct Begun {
     pub token: Bytes,
     /// The process id of its command.
     pub pid: u32,
+    /// The process that holds it.
+    pub holder: Option<Known>,
 }
 
 /// What a start came to.

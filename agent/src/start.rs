@@ -95,6 +95,7 @@ impl Launcher {
             recording.into_file(),
         )
         .map_err(|e| versioned(Refusal::node(Code::ShellFailed, e.to_string())))?;
+        let process = handle.process;
         let mut holder = Holder::of(handle).map_err(versioned)?;
         let first = holder.first().await;
         if first.is_err() {
@@ -110,6 +111,7 @@ impl Launcher {
                     facts: facts.started.clone(),
                     token,
                     pid: started.pid,
+                    holder: process,
                 };
                 Ok((holder, begun))
             }
@@ -145,10 +147,10 @@ impl Launcher {
 
     /// Gives an order to the holder of a session whose client is gone, by the holder's own door: what the holder says from
     /// then on comes by the link that is given back. The other half of that link is closed: nobody accompanies the session.
-    pub async fn tell(&self, begun: &Begun, order: ToHolder) -> Option<HolderReader> {
+    pub async fn tell(&self, begun: &Begun, order: &[ToHolder]) -> Option<HolderReader> {
         match self.again(begun).await {
             Ok((mut holder, _)) => {
-                holder.writer.queue(&order);
+                order.iter().for_each(|order| holder.writer.queue(order));
                 match tokio::time::timeout(ANSWER, holder.writer.finish()).await {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => tracing::warn!(%error, "a session's holder did not take an order"),

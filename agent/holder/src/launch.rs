@@ -28,6 +28,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 
 use crate::adopt::SOCKET;
+use crate::processes::Known;
 use crate::socket::{ToHolderHalf, watched};
 
 /// Name of the holder's log in the session's directory.
@@ -42,6 +43,8 @@ pub struct HolderHandle {
     pub stream: UnixStream,
     /// The holder's process id; `None` when it was found again.
     pub pid: Option<u32>,
+    /// The same, not to be mistaken for a later process of that number.
+    pub process: Option<Known>,
     /// Kept so that the runtime takes the process away when it has ended.
     _process: Option<Child>,
 }
@@ -130,6 +133,8 @@ pub fn launch(
     Ok(HolderHandle {
         stream,
         pid: process.id(),
+        // It has not been waited for yet, so the number is still its own.
+        process: process.id().and_then(Known::now),
         _process: Some(process),
     })
 }
@@ -148,6 +153,7 @@ pub fn find(directory: &Path, adopt: Adopt) -> Result<HolderHandle, LaunchError>
     Ok(HolderHandle {
         stream,
         pid: None,
+        process: None,
         _process: None,
     })
 }

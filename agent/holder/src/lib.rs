@@ -20,6 +20,7 @@
 
 mod adopt;
 mod entry;
+pub mod force;
 mod input;
 pub mod launch;
 mod limits;

@@ -30,16 +30,51 @@ pub(crate) struct Process {
     parent: i32,
     session: i32,
     zombie: bool,
+    /// When it began, in ticks since boot.
+    started: u64,
     pub(crate) name: String,
+}
+
+/// A process that can't be mistaken for another one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Known {
+    pub(crate) pid: i32,
+    pub(crate) started: u64,
+}
+
+impl Known {
+    /// The process that has this number now.
+    pub(crate) fn now(pid: u32) -> Option<Self> {
+        let pid = i32::try_from(pid).ok()?;
+        one(pid).map(|process| process.known())
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn lives(self) -> bool {
+        one(self.pid).is_some_and(|process| process.known() == self)
+    }
+}
+
+impl Process {
+    pub(crate) fn known(&self) -> Known {
+        Known {
+            pid: self.pid,
+            started: self.started,
+        }
+    }
 }
 
 /// Signals everything within reach and says how many there were. `leader` is the command's process id.
 pub(crate) fn signal(leader: u32, reach: Reach, signal: Signal) -> usize {
+    signal_below(own_pid(), signal, |process| {
+        reach == Reach::Everything || Ok(process.session) == i32::try_from(leader)
+    })
+}
+
+/// Signals every process below `root` that is `meant`, and says how many there were.
+pub(crate) fn signal_below(root: i32, signal: Signal, meant: impl Fn(&Process) -> bool) -> usize {
     let mut count = 0;
-    for process in below(own_pid()) {
-        if reach == Reach::Session && Ok(process.session) != i32::try_from(leader) {
-            continue;
-        }
+    for process in below(root).into_iter().filter(meant) {
         if kill(Pid::from_raw(process.pid), signal).is_ok() {
             count += 1;
         }
@@ -64,13 +99,17 @@ fn own_pid() -> i32 {
 }
 
 /// The processes of a kernel session, whoever's children they are: for a session whose holder, and with it the tree, is gone.
-pub(crate) fn in_session(leader: u32) -> Vec<i32> {
+pub(crate) fn in_session(leader: u32) -> Vec<Known> {
     let belongs = |process: &Process| !process.zombie && Ok(process.session) == i32::try_from(leader);
-    all().into_values().filter(belongs).map(|process| process.pid).collect()
+    all()
+        .values()
+        .filter(|process| belongs(process))
+        .map(Process::known)
+        .collect()
 }
 
 /// All living descendants of `root`.
-fn below(root: i32) -> Vec<Process> {
+pub(crate) fn below(root: i32) -> Vec<Process> {
     let all = all();
     let belongs = |process: &Process| {
         let mut parent = process.parent;
@@ -97,14 +136,15 @@ fn all() -> BTreeMap<i32, Process> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        let Ok(stat) = std::fs::read(entry.path().join("stat")) else {
-            continue;
-        };
-        if let Some(process) = parse(pid, &stat) {
+        if let Some(process) = one(pid) {
             all.insert(pid, process);
         }
     }
     all
+}
+
+fn one(pid: i32) -> Option<Process> {
+    parse(pid, &std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// The second field is a name in brackets which may itself hold brackets and spaces.
@@ -118,11 +158,14 @@ fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
     let parent = fields.next()?.parse().ok()?;
     let _group = fields.next()?;
     let session = fields.next()?.parse().ok()?;
+    // Field 22 of all; 7 to 21 lie between.
+    let started = fields.nth(15)?.parse().ok()?;
     Some(Process {
         pid,
         parent,
         session,
         zombie: matches!(state, "Z" | "X"),
+        started,
         name,
     })
 }

@@ -55,7 +55,7 @@ pub fn kill(leader: u32) -> usize {
         }
         killed.extend(
             left.into_iter()
-                .filter(|pid| signal(Pid::from_raw(*pid), Signal::SIGKILL).is_ok()),
+                .filter(|process| signal(Pid::from_raw(process.pid), Signal::SIGKILL).is_ok()),
         );
     }
     killed.len()

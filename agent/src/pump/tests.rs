@@ -30,7 +30,7 @@ struct Rig {
     client: WriteHalf<DuplexStream>,
     from_agent: FrameReader<ReadHalf<DuplexStream>, ToHolder>,
     holder: FrameWriter<WriteHalf<DuplexStream>>,
-    orders: mpsc::Sender<ToHolder>,
+    orders: mpsc::Sender<Vec<ToHolder>>,
     stop: CancellationToken,
 }
 
@@ -52,7 +52,10 @@ impl Rig {
         let stop = CancellationToken::new();
         let leg = tokio::spawn({
             let stop = stop.clone();
-            async move { pump((reader, writer), ends(holder_inside), given, stalled, &stop).await }
+            async move {
+                let word = Word::new().unwrap();
+                pump((reader, writer), ends(holder_inside), given, &word, stalled, &stop).await
+            }
         });
         let (from_node, client) = tokio::io::split(client);
         let (from_agent, holder) = ends(holder);
@@ -312,7 +315,7 @@ async fn an_order_reaches_the_holder() {
         code: Code::SessionPolicy.number(),
         seen: "no rule permits it".into(),
     };
-    rig.orders.send(order.clone().into()).await.unwrap();
+    rig.orders.send(vec![order.clone().into()]).await.unwrap();
     assert_eq!(rig.terminate().await, order);
     rig.end().await;
 }
@@ -429,6 +432,7 @@ async fn what_came_together_with_the_first_message_is_passed_on_at_once() {
             (reader, writer),
             (holder_reader, holder_writer),
             given,
+            &Word::new().unwrap(),
             Duration::from_secs(20),
             &stop,
         )

@@ -281,6 +281,7 @@ async fn what_comes_in_force_between_decision_and_start_counts() {
         facts: testing::started(1),
         token: Bytes::new(),
         pid: 0,
+        holder: None,
     };
     match soon(standing.next_order(&rig.node, &client, &begun)).await {
         ToHolder::Terminate(order) => assert_eq!(Code::from_number(order.code), Code::SessionPolicy),
@@ -312,4 +313,69 @@ async fn a_holder_that_is_killed_is_closed_for_and_leaves_no_folder() {
     soon(served).await.unwrap();
     assert_eq!(rig.recorded().as_deref(), Some("session.holder_lost"));
     assert_eq!(std::fs::read_dir(rig.node.places.sessions()).unwrap().count(), 0);
+}
+
+/// A command that notes when it is hung up on, and goes on. Gives its guest, its holder, and the file of its notes.
+async fn stubborn(rig: &Rig) -> (Guest, JoinHandle<()>, i32, std::path::PathBuf) {
+    let notes = rig.node.places.recordings().with_file_name("notes");
+    let line = format!(
+        "trap 'date +%s%3N >> {}' HUP; echo $PPID; while :; do sleep 0.02; done",
+        notes.display()
+    );
+    let (mut guest, served) = rig.come(&rig.kim(), &rig.open(&line)).await;
+    guest.opened().await;
+    let ToClient::Data(holder) = guest.next().await else {
+        panic!("no output");
+    };
+    let holder = std::str::from_utf8(&holder).unwrap().trim().parse().unwrap();
+    (guest, served, holder, notes)
+}
+
+/// When the command was hung up on, in milliseconds since 1970.
+fn noted(notes: &std::path::Path) -> Vec<i64> {
+    let lines = std::fs::read_to_string(notes).unwrap_or_default();
+    lines.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn an_order_ends_a_session_whose_holder_hangs_with_its_socket_full() {
+    let rig = Rig::new("{resume_window: 60s, hup_grace: 300ms}").await;
+    let (mut guest, served, holder, notes) = stubborn(&rig).await;
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(holder), nix::sys::signal::Signal::SIGSTOP).unwrap();
+    let data = ToNode::Data(Bytes::from(vec![b'x'; noderelay_proto::limits::MAX_DATA]));
+    let takes_nothing = Duration::from_millis(300);
+    while let Ok(sent) = tokio::time::timeout(takes_nothing, guest.writer.send(&data)).await {
+        sent.unwrap();
+    }
+    let ordered = Timestamp::now().as_millisecond();
+    rig.publish(FOR_NOBODY).await;
+    assert_eq!(guest.closed().await, Code::SessionHolderLost);
+    drop(guest);
+    soon(served).await.unwrap();
+    let first = noted(&notes).first().copied().expect("no HUP");
+    assert!(first - ordered < 1000 + BUSY, "HUP after {} ms", first - ordered);
+    assert_eq!(rig.recorded().as_deref(), Some("session.holder_lost"));
+    assert!(!std::path::Path::new(&format!("/proc/{holder}")).exists() || is_zombie(holder));
+    assert_eq!(std::fs::read_dir(rig.node.places.sessions()).unwrap().count(), 0);
+}
+
+/// What a busy machine may take for what it should do at once.
+const BUSY: i64 = 2000;
+
+fn is_zombie(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+}
+
+#[tokio::test]
+async fn a_holder_that_hears_its_order_is_left_to_it() {
+    let rig = Rig::new("{resume_window: 60s, hup_grace: 1500ms}").await;
+    let (mut guest, served, _, notes) = stubborn(&rig).await;
+    rig.publish(FOR_NOBODY).await;
+    assert_eq!(guest.closed().await, Code::SessionPolicy);
+    drop(guest);
+    soon(served).await.unwrap();
+    let noted = noted(&notes);
+    let (first, last) = (noted.first().unwrap(), noted.last().unwrap());
+    assert!(last - first < 400, "hung up on twice: {noted:?}");
+    assert_eq!(rig.recorded().as_deref(), Some("session.policy"));
 }

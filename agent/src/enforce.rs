@@ -1,0 +1,123 @@
+//! An order that ends a session ends it, whatever has become of the session's holder.
+//!
+//! ```text
+//! TERMINATE, PING ──> holder ── PONG within [`HEARD`] ──> it hangs up and kills; it has the time for both, and a margin
+//!                           └── nothing ──> the agent hangs up itself, and kills after the grace
+//! the session is over ──> nothing more            time is up ──> all that came out of the session is killed, then its holder
+//! ```
+//!
+//! A holder can hang: its disk does not answer, or somebody stopped it. Then its socket takes the order, or does not, and
+//! nobody hears it. What the agent does is done beside the leg, which may be waiting for that very socket.
+//!
+//! It decides nothing, and touches no process but the holder that this agent started and what is below it.
+
+use std::time::Duration;
+
+use noderelay_holder::force;
+use noderelay_proto::id::SessionId;
+use noderelay_proto::message::{FromHolder, ToClient, ToHolder, ToNode};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::refusal::Refusal;
+use crate::sessions::random;
+
+/// A holder answers within microseconds, on a busy node within some ten milliseconds.
+const HEARD: Duration = Duration::from_millis(500);
+
+/// What a holder that heard the order gets beyond the time that it needs itself.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// What is listened for in the words of a holder.
+#[derive(Clone, Debug)]
+pub struct Word {
+    /// The number of our own PING; nobody else knows it.
+    number: u64,
+    /// Our PING came back: what was said before it was heard.
+    heard: CancellationToken,
+    /// The session's end was told.
+    over: CancellationToken,
+}
+
+impl Word {
+    /// With a new number.
+    ///
+    /// # Errors
+    /// `agent.internal` when the system gives no random numbers.
+    pub fn new() -> Result<Self, Refusal> {
+        Ok(Self {
+            // A varint has 62 bits.
+            number: u64::from_be_bytes(random()?) >> 2,
+            heard: CancellationToken::new(),
+            over: CancellationToken::new(),
+        })
+    }
+
+    /// Listens to a word of the holder's; says whether it was for us alone.
+    pub fn note(&self, message: &FromHolder) -> bool {
+        match message {
+            FromHolder::Session(ToClient::Pong(number)) if *number == self.number => {
+                self.heard.cancel();
+                return true;
+            }
+            FromHolder::Session(ToClient::Exit(_) | ToClient::Closed(_)) => self.over.cancel(),
+            _ => {}
+        }
+        false
+    }
+}
+
+/// Sees to the end of one session, for as long as it is kept.
+pub struct Enforcer {
+    session: SessionId,
+    holder: Option<force::Known>,
+    grace: Duration,
+    word: Word,
+    at_work: Option<AbortOnDropHandle<()>>,
+}
+
+impl Enforcer {
+    /// For a session whose processes have `grace` between HUP and KILL.
+    pub fn new(session: SessionId, holder: Option<force::Known>, grace: Duration, word: Word) -> Self {
+        Self {
+            session,
+            holder,
+            grace,
+            word,
+            at_work: None,
+        }
+    }
+
+    /// An order is about to be given; gives what is to be said. Of those that end the session the first counts.
+    pub fn given(&mut self, order: ToHolder) -> Vec<ToHolder> {
+        if !matches!(order, ToHolder::Terminate(_)) {
+            return vec![order];
+        }
+        if let (Some(holder), None) = (self.holder, &self.at_work) {
+            let work = enforce(self.session, holder, self.grace, self.word.clone());
+            self.at_work = Some(AbortOnDropHandle::new(tokio::spawn(work)));
+        }
+        vec![order, ToNode::Ping(self.word.number).into()]
+    }
+}
+
+async fn enforce(session: SessionId, holder: force::Known, grace: Duration, word: Word) {
+    let heard = tokio::time::timeout(HEARD, word.heard.cancelled()).await.is_ok();
+    let patience = if heard {
+        grace + grace.max(Duration::from_secs(1)) + MARGIN
+    } else {
+        let count = at(move || force::hang_up(holder)).await;
+        tracing::error!(%session, count, "the session's holder heard no order within {HEARD:?}; the agent hung up itself");
+        grace
+    };
+    if tokio::time::timeout(patience, word.over.cancelled()).await.is_ok() {
+        return;
+    }
+    let count = at(move || force::kill(holder)).await;
+    tracing::error!(%session, count, "the session's holder ended nothing in time; the agent killed it and all below it");
+}
+
+/// The process table of a full node takes its time.
+async fn at(work: impl FnOnce() -> usize + Send + 'static) -> usize {
+    tokio::task::spawn_blocking(work).await.unwrap_or(0)
+}
