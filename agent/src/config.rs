@@ -96,7 +96,8 @@ pub struct Limits {
     pub hup_grace: Period,
     /// How often certificate, key and publication are looked at for changes.
     pub reload: Period,
-    /// How often is looked for sessions whose holder died while this agent was not theirs.
+    /// How often is looked for sessions whose holder died while this agent was not theirs, and noted which processes the
+    /// others have.
     pub sweep: Period,
     /// Relays that the agent keeps a link to at once.
     pub relays: usize,
@@ -119,7 +120,7 @@ impl Default for Limits {
             resume_window: secs(10),
             hup_grace: secs(5),
             reload: secs(5),
-            sweep: secs(60),
+            sweep: secs(20),
             relays: 2,
             redial_min: Period::from_millis(200),
             redial_max: secs(15),

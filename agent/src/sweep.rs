@@ -2,13 +2,14 @@
 //! from time to time, for those that an agent before this one had started.
 //!
 //! ```text
-//! folder of a session  held ─> left alone      not held ─> its log into ours, removed
+//! folder of a session  held ─> its processes noted      not held ─> those are killed, its log into ours, removed
 //! recording            written or ended ─> left alone      cut off ─> closed with the reason, an audit event, kept
 //! ```
 //!
 //! Locks say who lives; no list is kept that could be wrong after a crash. Nothing here fails the start: what can't be
 //! tidied is said and looked at again. Never removes a recording, never touches a session that is held.
 
+use std::cell::LazyCell;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -45,18 +46,21 @@ pub fn sweep(places: &Places, now: Timestamp) -> Vec<SessionStarted> {
     closed
 }
 
-/// The same for sessions whose folder is still there and that are none of the agent's `own`: holders that an agent before
-/// this one had started, and that died since.
+/// The same for sessions whose folder is still there: holders that an agent before this one had started, and that died since.
+/// The agent's `own` are tidied by whoever serves them. Of all that live it is noted which processes they have.
 pub fn folders(places: &Places, own: &[SessionId], now: Timestamp) -> Vec<SessionStarted> {
     let mut closed = Vec::new();
+    let table = LazyCell::new(holders::Table::now);
     for folder in entries(places.sessions()) {
-        let Some(session) = named(&folder).filter(|id| folder.is_dir() && !own.contains(id)) else {
+        let Some(session) = named(&folder).filter(|_| folder.is_dir()) else {
             continue;
         };
         match holders::is_held(&folder) {
-            Ok(true) => tracing::debug!(%session, "a session goes on with its holder"),
+            Ok(false) if own.contains(&session) => {}
+            Ok(true) => note(&folder, session, &table),
             Ok(false) => {
                 // Who just died may not have let go of everything; then it is looked at again.
+                end(&folder, session);
                 if let Some(lost) = close(&cast(places, session), now) {
                     closed.extend(lost);
                     remove(&folder);
@@ -66,6 +70,25 @@ pub fn folders(places: &Places, own: &[SessionId], now: Timestamp) -> Vec<Sessio
         }
     }
     closed
+}
+
+/// The processes of a session that goes on, for the case that its holder dies together with us.
+fn note(folder: &Path, session: SessionId, table: &holders::Table) {
+    match holders::note(folder, table) {
+        Ok(()) => tracing::debug!(%session, "a session goes on with its holder"),
+        Err(error) => tracing::warn!(%session, %error, "the processes of a session cannot be noted"),
+    }
+}
+
+/// Jobs that ignore HUP live on when holder and agent die together.
+fn end(folder: &Path, session: SessionId) {
+    match holders::end(folder) {
+        Ok(0) => {}
+        Ok(killed) => {
+            tracing::error!(%session, killed, "a session went on with nobody to hold it; what was left is killed")
+        }
+        Err(seen) => tracing::warn!(%session, %seen, "something may be left of a session that nobody holds"),
+    }
 }
 
 /// Tidies up after one session whose holder was lost a moment ago: kills what it left, closes its recording, removes its

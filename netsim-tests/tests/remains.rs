@@ -70,6 +70,7 @@ fn what_died_together_with_the_agent_is_closed_at_its_next_start() {
     let mut fleet = Fleet::with("sweep: 200ms");
     let mark = format!("mark-{}-both", std::process::id());
     let mut client = stubborn(&fleet, &mark);
+    eventually("the job is noted", || noted(&fleet, &mark, client.id()));
     fleet.agent.take().unwrap().kill();
     kill_holders(&fleet);
     fleet.start_agent();
@@ -79,8 +80,20 @@ fn what_died_together_with_the_agent_is_closed_at_its_next_start() {
     assert_eq!(fleet.run(&["echo", "a new session"]).status.code(), Some(0));
     let _ = client.kill();
     let _ = client.wait();
-    // Its leader died with the holder; the job that ignores HUP had nobody who knew of it.
-    for pid in processes_with(&mark) {
-        let _ = kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL);
-    }
+    // Its leader died with the holder; the job that ignores HUP was known by what was noted.
+    eventually("nothing of the session runs", || processes_with(&mark).is_empty());
+}
+
+/// Whether the command and its job, which have that mark as the client has, stand in the one session's folder.
+fn noted(fleet: &Fleet, mark: &str, client: u32) -> bool {
+    let folders: Vec<PathBuf> = std::fs::read_dir(sessions(fleet))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let [folder] = &folders[..] else { return false };
+    let text = std::fs::read_to_string(folder.join("processes")).unwrap_or_default();
+    let pids: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(' ')?.0)).collect();
+    let mut marked = processes_with(mark);
+    marked.retain(|pid| *pid != client);
+    marked.len() == 2 && marked.iter().all(|pid| pids.contains(&&pid.to_string()[..]))
 }

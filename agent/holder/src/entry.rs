@@ -22,6 +22,7 @@ use noderelay_proto::{Code, FromHolder, ToHolder};
 use crate::adopt::Door;
 use crate::launch::LOG;
 use crate::link::Link;
+use crate::record::{NEW, RECORD, Record};
 use crate::serve::Session;
 use crate::shell::Shell;
 
@@ -62,6 +63,9 @@ pub fn holder_main(exe: &Path, child: &[&str]) -> ExitCode {
 fn tidy() {
     if std::fs::metadata(LOG).is_ok_and(|log| log.len() == 0) {
         let _ = std::fs::remove_file(LOG);
+    }
+    for name in [RECORD, NEW] {
+        let _ = std::fs::remove_file(name);
     }
     // Only if it is empty.
     let _ = std::env::current_dir().and_then(std::fs::remove_dir);
@@ -106,6 +110,9 @@ async fn hold(socket: OwnedFd, recording: File, exe: &Path, words: &[String]) ->
             let door = Door::open()
                 .inspect_err(|error| log(&format!("no agent can take over: {error}")))
                 .ok();
+            if let Err(error) = Record::of(shell.pid()).and_then(|record| record.write(Path::new("."))) {
+                log(&format!("the session's processes are not noted: {error}"));
+            }
             link.send(&FromHolder::Started(Started { pid: shell.pid() }));
             let _ = link.flush();
             let unix = jiff::Timestamp::now().as_second();

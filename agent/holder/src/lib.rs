@@ -26,6 +26,7 @@ pub mod launch;
 mod limits;
 mod link;
 mod processes;
+mod record;
 pub mod remains;
 mod serve;
 mod shell;

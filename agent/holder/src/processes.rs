@@ -100,12 +100,23 @@ fn own_pid() -> i32 {
 
 /// The processes of a kernel session, whoever's children they are: for a session whose holder, and with it the tree, is gone.
 pub(crate) fn in_session(leader: u32) -> Vec<Known> {
-    let belongs = |process: &Process| !process.zombie && Ok(process.session) == i32::try_from(leader);
-    all()
-        .values()
-        .filter(|process| belongs(process))
-        .map(Process::known)
-        .collect()
+    Table::now().in_session(leader)
+}
+
+/// The processes of the system at one moment: read once, asked about many sessions.
+#[derive(Debug)]
+pub struct Table(BTreeMap<i32, Process>);
+
+impl Table {
+    /// As it is now.
+    pub fn now() -> Self {
+        Self(all())
+    }
+
+    pub(crate) fn in_session(&self, leader: u32) -> Vec<Known> {
+        let belongs = |process: &&Process| !process.zombie && Ok(process.session) == i32::try_from(leader);
+        self.0.values().filter(belongs).map(Process::known).collect()
+    }
 }
 
 /// All living descendants of `root`.

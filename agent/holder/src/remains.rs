@@ -3,7 +3,8 @@
 //! ```text
 //! launch  ── locks the session's log; the open file is the holder's descriptor 2 ──> held for as long as the holder lives
 //! is_held ── asks for that lock: nobody has to answer, and no process id is compared
-//! kill    ── what still belongs to the command's kernel session
+//! note    ── what belongs to the command's kernel session while it lives, for an agent that comes later
+//! kill    ── what still belongs to it: of a holder that just died      end ── of one that died with its agent, by the notes
 //! remove  ── the session's folder; what the holder wrote into its log is given back
 //! ```
 //!
@@ -20,7 +21,9 @@ use nix::unistd::Pid;
 
 use crate::adopt::SOCKET;
 use crate::launch::LOG;
-use crate::processes;
+pub use crate::processes::Table;
+use crate::processes::{self, Known};
+use crate::record::{Left, NEW, RECORD, Record};
 
 /// Most of a dead holder's log that is given back.
 const MAX_LOG: u64 = 4096;
@@ -43,20 +46,69 @@ pub fn is_held(directory: &Path) -> io::Result<bool> {
     }
 }
 
+/// Notes which processes a session that is held has now.
+///
+/// # Errors
+/// When they can't be noted.
+pub fn note(directory: &Path, table: &Table) -> io::Result<()> {
+    match Record::read(directory) {
+        Ok(record) => record.now(table).map_or(Ok(()), |now| now.write(directory)),
+        // It begins, or ends, at this moment.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Kills what is left of a session that nobody holds, if what was noted of it says for certain that it is that session's.
+/// Says how many there were.
+///
+/// # Errors
+/// The processes that may be left and are not known for certain, or why that can't be known.
+pub fn end(directory: &Path) -> Result<usize, String> {
+    let record = match Record::read(directory) {
+        Ok(record) => record,
+        // There was no command yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) => return Err(format!("what was noted of its processes cannot be read: {error}")),
+    };
+    let mut killed = BTreeSet::new();
+    for _ in 0..ROUNDS {
+        match record.left(&Table::now()) {
+            Left::Ours(left) => killed.extend(left.into_iter().filter(|process| shot(*process))),
+            // Their elders were just killed.
+            Left::Doubtful(left) if !killed.is_empty() => {
+                killed.extend(left.into_iter().filter(|process| shot(*process)));
+            }
+            Left::Doubtful(left) => {
+                let pids: Vec<_> = left.iter().map(|process| process.pid.to_string()).collect();
+                return Err(format!(
+                    "its processes have ended, but others have the number of its session and are left alone: {}",
+                    pids.join(", ")
+                ));
+            }
+            Left::Nothing => break,
+        }
+    }
+    Ok(killed.len())
+}
+
+/// Whoever is about to start another process may do so between a look and its end.
+const ROUNDS: usize = 8;
+
+fn shot(process: Known) -> bool {
+    signal(Pid::from_raw(process.pid), Signal::SIGKILL).is_ok()
+}
+
 /// Kills what is left of a command's session; `leader` is the command's process id, which names its session as long as one
 /// process of it lives. To be called at once after the holder's end. Says how many there were.
 pub fn kill(leader: u32) -> usize {
     let mut killed = BTreeSet::new();
-    // Whoever is about to start another process may do so between a look and its end.
-    for _ in 0..8 {
+    for _ in 0..ROUNDS {
         let left = processes::in_session(leader);
         if left.is_empty() {
             break;
         }
-        killed.extend(
-            left.into_iter()
-                .filter(|process| signal(Pid::from_raw(process.pid), Signal::SIGKILL).is_ok()),
-        );
+        killed.extend(left.into_iter().filter(|process| shot(*process)));
     }
     killed.len()
 }
@@ -70,7 +122,7 @@ pub fn remove(directory: &Path) -> io::Result<String> {
     if let Ok(log) = File::open(directory.join(LOG)) {
         log.take(MAX_LOG).read_to_end(&mut said)?;
     }
-    for name in [SOCKET, LOG] {
+    for name in [SOCKET, RECORD, NEW, LOG] {
         match std::fs::remove_file(directory.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -1,0 +1,121 @@
+//! Which processes a session has, noted beside it for whoever comes after holder and agent died together.
+//!
+//! ```text
+//! the command starts ──> its process      from time to time ──> those of its kernel session      dead ──> `Record::left`
+//! ```
+//!
+//! The number of a kernel session is taken for as long as one process is in it. So when one that was noted (by number and
+//! moment of start, in this boot) is still there, everything in that session is of the same session; when none is, the
+//! number may be somebody else's by now, and nothing is touched.
+
+use std::io;
+use std::path::Path;
+
+use crate::processes::{Known, Table};
+
+/// The file in a session's folder.
+pub(crate) const RECORD: &str = "processes";
+/// The same while it is written.
+pub(crate) const NEW: &str = "processes.new";
+/// Most that is noted: one would do, the others are there for when it ends.
+const MOST: usize = 64;
+
+/// What is noted of one session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    boot: String,
+    /// The command, which gives the kernel session its number, then others.
+    known: Vec<Known>,
+}
+
+/// What is left of a session.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// These, for certain.
+    Ours(Vec<Known>),
+    /// There is a session of that number, and nothing says whose.
+    Doubtful(Vec<Known>),
+}
+
+impl Record {
+    /// Of a command that was just started.
+    pub(crate) fn of(leader: u32) -> io::Result<Self> {
+        let known = Known::now(leader).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self {
+            boot: boot()?,
+            known: vec![known],
+        })
+    }
+
+    /// Reads what stands in a session's folder.
+    pub(crate) fn read(folder: &Path) -> io::Result<Self> {
+        parse(&std::fs::read_to_string(folder.join(RECORD))?).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Writes it there, whole or not at all.
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        let mut text = format!("{}\n", self.boot);
+        for known in &self.known {
+            text.push_str(&format!("{} {}\n", known.pid, known.started));
+        }
+        std::fs::write(folder.join(NEW), text)?;
+        std::fs::rename(folder.join(NEW), folder.join(RECORD))
+    }
+
+    /// The same session as it is now; `None` when nothing has changed, or nothing of it is certain.
+    pub(crate) fn now(&self, table: &Table) -> Option<Self> {
+        let Left::Ours(now) = self.left(table) else { return None };
+        let leader = self.known.first().copied()?;
+        let others = now.into_iter().filter(|known| *known != leader);
+        let known: Vec<Known> = std::iter::once(leader).chain(others.take(MOST)).collect();
+        (known != self.known).then(|| Self {
+            boot: self.boot.clone(),
+            known,
+        })
+    }
+
+    /// What is left of the session.
+    pub(crate) fn left(&self, table: &Table) -> Left {
+        let leader = self.known.first().and_then(|leader| u32::try_from(leader.pid).ok());
+        match (leader, boot()) {
+            (Some(leader), Ok(boot)) if boot == self.boot => self.judge(table.in_session(leader)),
+            // Nothing survives the system's end.
+            _ => Left::Nothing,
+        }
+    }
+
+    fn judge(&self, there: Vec<Known>) -> Left {
+        if there.is_empty() {
+            Left::Nothing
+        } else if there.iter().any(|process| self.known.contains(process)) {
+            Left::Ours(there)
+        } else {
+            Left::Doubtful(there)
+        }
+    }
+}
+
+/// What tells this run of the system from others.
+fn boot() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned())
+}
+
+fn parse(text: &str) -> Option<Record> {
+    let mut lines = text.lines();
+    let boot = lines.next()?.to_owned();
+    let known = |line: &str| {
+        let (pid, started) = line.split_once(' ')?;
+        Some(Known {
+            pid: pid.parse().ok().filter(|pid| *pid > 1)?,
+            started: started.parse().ok()?,
+        })
+    };
+    let known = lines.map(known).collect::<Option<Vec<_>>>()?;
+    (!known.is_empty()).then_some(Record { boot, known })
+}
+
+#[cfg(test)]
+mod tests;
