@@ -108,6 +108,16 @@ impl Fleet {
         );
     }
 
+    /// The address of the relay, as it stands in the bundle.
+    pub fn address(&self) -> String {
+        let file = fs::read_to_string(self.layout.policy().join("fleet.yaml")).expect("the fleet file");
+        let word = |line: &str| line.trim_matches(|c: char| !c.is_ascii_digit()).to_owned();
+        file.lines()
+            .map(word)
+            .find(|word| word.parse::<std::net::SocketAddr>().is_ok())
+            .expect("an address")
+    }
+
     /// Makes the client notice within seconds that nobody answers any more.
     pub fn impatient(&self) {
         let config = self.layout.client();

@@ -11,8 +11,10 @@
     missing_docs
 )]
 
+pub mod between;
 pub mod fleet;
 pub mod forge;
 pub mod process;
 pub mod terminal;
 pub mod told;
+pub mod unfinished;

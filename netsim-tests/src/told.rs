@@ -1,10 +1,11 @@
 //! What a client told people and programs when its session had ended: exit code, standard error, `--status`.
 
+use std::path::Path;
 use std::process::{ChildStdin, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::process::Bounded as _;
+use crate::process::{Bounded as _, read_within};
 
 /// How a session ended.
 pub struct Told {
@@ -36,8 +37,31 @@ impl Told {
         let mut input = child.stdin.take().expect("its input");
         feed(&mut input);
         drop(input);
-        let output = child.bounded();
-        let status = std::fs::read(&file).unwrap_or_default();
+        Self::end(child.bounded(), &file)
+    }
+
+    /// Runs a line that says `begun` first; `then` happens once that was shown, while the line goes on.
+    pub fn after_begun(mut client: Command, line: &str, then: impl FnOnce()) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("status.json");
+        client
+            .arg("--status")
+            .arg(&file)
+            .args(["local", "--", "sh", "-c", line])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = client.spawn().expect("the client starts");
+        let mut first = [0; 6];
+        read_within(child.stdout.as_mut().expect("its output"), &mut first);
+        then();
+        let mut output = child.bounded();
+        output.stdout.splice(..0, first);
+        Self::end(output, &file)
+    }
+
+    fn end(output: Output, status: &Path) -> Self {
+        let status = std::fs::read(status).unwrap_or_default();
         let status = serde_json::from_slice(&status).unwrap_or_default();
         Self { output, status }
     }

@@ -1,74 +1,21 @@
-//! A network between the parts that looks at every datagram, or changes some.
-//!
-//! ```text
-//! client ┐
-//!        ├→ forwarder (this test; the address in the bundle) → noderelay-relay
-//! agent  ┘
-//! ```
+//! A network that is curious, or that damages what it carries.
 
-use std::collections::HashMap;
-use std::fs;
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 
-use netsim_tests::fleet::Fleet;
+use netsim_tests::between::{Look, fleet_behind};
 use netsim_tests::process::Bounded as _;
-
-/// What is done to a datagram that passes.
-type Look = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
-
-/// A serving fleet whose relay is reached through the forwarder alone. Its threads end with the test's process.
-fn fleet_behind(look: &Look) -> Fleet {
-    let mut fleet = Fleet::files("");
-    let config = fleet.layout.relay();
-    let text = fs::read_to_string(&config).unwrap();
-    let known: SocketAddr = text
-        .split(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':'))
-        .find_map(|word| word.parse().ok())
-        .expect("the relay's address in its configuration");
-    let real = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).unwrap();
-    fs::write(&config, text.replace(&known.to_string(), &real.to_string())).unwrap();
-    forward(UdpSocket::bind(known).unwrap(), real, Arc::clone(look));
-    fleet.start_relay();
-    fleet.start_agent();
-    fleet
-}
-
-fn forward(front: UdpSocket, real: SocketAddr, look: Look) {
-    std::thread::spawn(move || {
-        let mut known: HashMap<SocketAddr, UdpSocket> = HashMap::new();
-        let mut buffer = [0; 65536];
-        loop {
-            let Ok((n, from)) = front.recv_from(&mut buffer) else {
-                continue;
-            };
-            let back = known.entry(from).or_insert_with(|| {
-                let back = UdpSocket::bind("127.0.0.1:0").unwrap();
-                back.connect(real).unwrap();
-                let (reader, front, look) = (back.try_clone().unwrap(), front.try_clone().unwrap(), Arc::clone(&look));
-                std::thread::spawn(move || {
-                    let mut buffer = [0; 65536];
-                    loop {
-                        let Ok(n) = reader.recv(&mut buffer) else { continue };
-                        look(&mut buffer[..n]);
-                        let _ = front.send_to(&buffer[..n], from);
-                    }
-                });
-                back
-            });
-            look(&mut buffer[..n]);
-            let _ = back.send(&buffer[..n]);
-        }
-    });
-}
 
 /// Neither what a command prints, nor its arguments, nor the reason pass the network or the relay in clear.
 #[test]
 fn nothing_of_a_session_is_seen_on_the_way() {
     let seen: Arc<Mutex<Vec<u8>>> = Arc::default();
     let into = Arc::clone(&seen);
-    let fleet =
-        fleet_behind(&(Arc::new(move |datagram: &mut [u8]| into.lock().unwrap().extend_from_slice(datagram)) as Look));
+    let fleet = fleet_behind(
+        &(Arc::new(move |datagram: &mut [u8]| {
+            into.lock().unwrap().extend_from_slice(datagram);
+            true
+        }) as Look),
+    );
     // The printed secret does not stand in the arguments.
     let output = fleet
         .client()
@@ -112,6 +59,7 @@ fn flipped_bits_never_alter_what_is_shown() {
             datagram[at] ^= 1 << ((state.0 >> 8) % 8);
             *count.lock().unwrap() += 1;
         }
+        true
     };
     let fleet = fleet_behind(&(Arc::new(flip) as Look));
     let wanted: String = (1..=200_000).map(|n| format!("{n}\n")).collect();
