@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::program;
+use netsim_tests::process::{processes_in, program};
 use netsim_tests::terminal::Terminal;
 use netsim_tests::told::Told;
 
@@ -119,6 +119,30 @@ fn b030_the_environment_is_built_from_the_account() {
         }
         assert!(!String::from_utf8_lossy(&output).contains(MARK), "{what}: {found:?}");
     }
+}
+
+/// The holder is started with no environment at all: what it does not have, no session can get from it, and nothing that
+/// changes how programs start is at work in it.
+#[test]
+fn b030_a_holder_has_nothing_of_the_agents_environment() {
+    let fleet = polluted();
+    let mut client = fleet.begin(&[], "echo begun; exec sleep 600", Stdio::null());
+    let sessions = fleet
+        .layout
+        .recordings()
+        .with_file_name("sessions")
+        .canonicalize()
+        .unwrap();
+    let agent = fleet.agent.as_ref().unwrap().0.id();
+    let holders: Vec<u32> = processes_in(&sessions)
+        .into_iter()
+        .filter(|pid| *pid != agent)
+        .collect();
+    let [holder] = holders[..] else { panic!("{holders:?}") };
+    let environment = std::fs::read(format!("/proc/{holder}/environ")).unwrap();
+    assert!(environment.is_empty(), "{}", String::from_utf8_lossy(&environment));
+    client.kill().unwrap();
+    client.wait().unwrap();
 }
 
 /// Strange values arrive as they are or not at all; nothing of them is executed.

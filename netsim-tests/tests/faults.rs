@@ -108,7 +108,23 @@ fn b013_no_shell_outlives_the_window() {
                 .iter()
                 .all(|r| std::fs::read_to_string(r).unwrap().contains("session.window"))
     });
+    // The window is the one that was set: not none at all, and not another one.
+    for recording in fleet.recordings() {
+        let events = std::fs::read_to_string(recording).unwrap();
+        let at = |what: &str| {
+            let line = events.lines().find(|line| line.contains(what)).expect(what);
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            event[0].as_f64().unwrap()
+        };
+        let window = at("ended by the node: session.window") - at("the client is gone");
+        assert!((WINDOW..WINDOW + BUSY).contains(&window), "{window} s: {events}");
+    }
 }
+
+/// The resume window of these fleets, in seconds.
+const WINDOW: f64 = 2.0;
+/// What a busy machine may take beyond it; the window that is not set is longer.
+const BUSY: f64 = 5.0;
 
 /// A relay that was killed and is back is noticed by a session in which nothing happens, not only by the idle limit.
 #[test]

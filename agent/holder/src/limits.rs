@@ -81,6 +81,11 @@ impl Limits {
         }
     }
 
+    /// Whether nobody is there: the window runs.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone_since.is_some()
+    }
+
     /// Somebody takes what is left after the end: the window in which it is kept begins anew.
     pub(crate) fn tail_taken(&mut self, finished: bool, now: Duration) {
         if finished {

@@ -23,8 +23,12 @@ impl Session {
             match self.link.as_mut().map(Link::next) {
                 None => return false,
                 Some(Ok(None)) => {
-                    if self.link.as_ref().is_some_and(Link::is_silent) && !self.finished {
+                    if self.link.as_ref().is_some_and(Link::is_silent) && !self.finished && !self.limits.is_alone() {
                         self.limits.accompanied(false, now);
+                        let window = self.start.window_secs;
+                        let _ = self
+                            .shell
+                            .note(&format!("the client is gone; it may come back for {window} s"));
                     }
                     return false;
                 }
