@@ -5,6 +5,7 @@ use std::process::{Output, Stdio};
 
 use netsim_tests::fleet::Fleet;
 use netsim_tests::process::{Bounded as _, PATIENCE, wait_within};
+use netsim_tests::told::Told;
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
@@ -28,54 +29,74 @@ fn assert_code_of(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{said}");
 }
 
-/// Exit codes are the command's own, a signal is 128 + n with a note, and `--status` tells a remote 255 from our own.
+/// Exit codes are the command's own, a signal is 128 + n with a note, with a terminal as without; `--status` says that they are.
 #[test]
 fn b008_exit_codes_are_the_commands_own() {
+    use std::os::unix::fs::PermissionsExt as _;
     let fleet = Fleet::serving();
-    let not_executable = fleet.layout.root.join("not-executable");
-    std::fs::write(&not_executable, "").unwrap();
-    for (argv, code, note) in [
-        (vec!["true"], 0, ""),
-        (vec!["nosuchcmd"], 127, "nosuchcmd"),
-        (vec![not_executable.to_str().unwrap()], 126, "not-executable"),
-        (vec!["sh", "-c", "exit 130"], 130, ""),
-        (vec!["sh", "-c", "kill -SEGV $$"], 139, "signal"),
-        (vec!["sh", "-c", "kill -KILL $$"], 137, "signal"),
-    ] {
-        let output = fleet.run(&argv);
-        assert_code(&output, code);
-        assert!(
-            text(&output.stderr).contains(note),
-            "{argv:?}: {}",
-            text(&output.stderr)
-        );
-        assert!(output.stdout.is_empty());
+    let file = |name: &str, mode: u32, content: &[u8]| {
+        let path = fleet.layout.root.join(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path.display().to_string()
+    };
+    let not_executable = file("not-executable", 0o644, b"");
+    let script = file("script", 0o755, b"[ \"$1\" = given ] && exit 7\nexit 8\n");
+    let no_program = file("no-program", 0o755, b"\x7fELF\0nothing\n");
+    let folder = fleet.layout.root.display().to_string();
+    let exit = |code: i32| format!("exit {code}");
+    let mut rows: Vec<(Vec<String>, i32, &str)> = vec![
+        (words(&["true"]), 0, ""),
+        (words(&["false"]), 1, ""),
+        (words(&["nosuchcmd"]), 127, "nosuchcmd"),
+        (words(&["/no/such/file"]), 127, "/no/such/file"),
+        (words(&[&not_executable]), 126, "not-executable"),
+        (words(&[&folder]), 126, "ermission denied"),
+        // What has no `#!` is the shell's to run, if it is text.
+        (words(&[&script, "given"]), 7, ""),
+        (words(&[&no_program]), 126, "no-program"),
+        (words(&["sh", "-c", "kill -TERM $$"]), 143, "signal 15"),
+        (words(&["sh", "-c", "kill -SEGV $$"]), 139, "signal 11"),
+        (words(&["sh", "-c", "kill -KILL $$"]), 137, "signal 9"),
+    ];
+    let plain = [2, 64, 125, 126, 127, 128, 130, 137, 254, 255];
+    rows.extend(plain.map(|code| (words(&["sh", "-c", &exit(code)]), code, "")));
+    for (argv, code, note) in &rows {
+        let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+        for terminal in [false, true] {
+            let mut client = fleet.client();
+            if terminal {
+                client.arg("-t");
+            }
+            let told = Told::of(client, &argv);
+            told.assert_exit(*code);
+            let (shown, said) = (text(&told.output.stdout), told.said());
+            assert!(format!("{shown}{said}").contains(note), "{argv:?}: {shown}{said}");
+            assert!(terminal || shown.is_empty(), "{argv:?}: {shown}");
+            let signal = note.strip_prefix("signal ").map_or(0, |number| number.parse().unwrap());
+            assert_eq!(told.status["signal"].as_u64().unwrap_or(0), signal, "{}", told.status);
+        }
     }
-    let status = fleet.layout.root.join("status.json");
-    let remote = fleet
-        .client()
-        .arg("--status")
-        .arg(&status)
-        .args(["local", "--", "sh", "-c", "exit 255"])
-        .bounded();
-    assert_code(&remote, 255);
-    let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&status).unwrap()).unwrap();
-    assert_eq!(
-        (said["origin"].as_str(), said["code"].as_str()),
-        (Some("remote"), Some("ok")),
-        "{said}"
-    );
-    assert_eq!(said["exit_code"], 255);
-    let ours = fleet
-        .client()
-        .arg("--status")
-        .arg(&status)
-        .args(["nowhere", "--", "true"])
-        .bounded();
-    assert_code(&ours, 255);
-    let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&status).unwrap()).unwrap();
-    assert_ne!(said["origin"].as_str(), Some("remote"), "{said}");
-    assert_ne!(said["code"].as_str(), Some("ok"), "{said}");
+    for terminal in [false, true] {
+        let mut client = fleet.client();
+        if terminal {
+            client.arg("-t");
+        }
+        let status = fleet.layout.root.join("status.json");
+        let ours = client
+            .arg("--status")
+            .arg(&status)
+            .args(["nowhere", "--", "true"])
+            .bounded();
+        assert_code(&ours, 255);
+        let said: serde_json::Value = serde_json::from_slice(&std::fs::read(&status).unwrap()).unwrap();
+        assert_ne!(said["origin"].as_str(), Some("remote"), "{said}");
+        assert_ne!(said["code"].as_str(), Some("ok"), "{said}");
+    }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
 }
 
 /// Arguments arrive one by one, exactly as given.
