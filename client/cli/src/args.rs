@@ -256,34 +256,7 @@ pub struct SubjectArgs {
 pub enum PolicyCommand {
     /// Write a policy repository with starter policies
     #[command(after_help = examples::POLICY_INIT)]
-    Init {
-        /// The repository's folder, new or empty
-        dir: PathBuf,
-        /// Trust domain of the fleet
-        #[arg(long)]
-        trust_domain: String,
-        /// Public keys of those who sign the root (repeatable)
-        #[arg(long = "root-key", required = true, value_name = "FILE.pub")]
-        root_keys: Vec<PathBuf>,
-        /// Public keys of policy signers (repeatable)
-        #[arg(long = "signer", required = true, value_name = "FILE.pub")]
-        signers: Vec<PathBuf>,
-        /// How many policy signers are needed
-        #[arg(long, default_value_t = 1)]
-        threshold: u64,
-        /// How many root signers are needed
-        #[arg(long, default_value_t = 1)]
-        root_threshold: u64,
-        /// Public key of the publishing pipeline
-        #[arg(long, value_name = "FILE.pub")]
-        pipeline: PathBuf,
-        /// A cluster: NAME=CA-CERTIFICATE (repeatable)
-        #[arg(long = "cluster", value_name = "NAME=FILE")]
-        clusters: Vec<String>,
-        /// A relay: CLUSTER/NAME=HOST:PORT (repeatable)
-        #[arg(long = "relay", value_name = "CLUSTER/NAME=HOST:PORT")]
-        relays: Vec<String>,
-    },
+    Init(PolicyInitArgs),
     /// Add one key holder's signature over what is there now
     #[command(after_help = examples::POLICY_SIGN)]
     Sign {
@@ -319,6 +292,36 @@ pub enum PolicyCommand {
         #[command(flatten)]
         output: OutputArgs,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct PolicyInitArgs {
+    /// The repository's folder, new or empty
+    pub dir: PathBuf,
+    /// Trust domain of the fleet
+    #[arg(long)]
+    pub trust_domain: String,
+    /// Public keys of those who sign the root (repeatable)
+    #[arg(long = "root-key", required = true, value_name = "FILE.pub")]
+    pub root_keys: Vec<PathBuf>,
+    /// Public keys of policy signers (repeatable)
+    #[arg(long = "signer", required = true, value_name = "FILE.pub")]
+    pub signers: Vec<PathBuf>,
+    /// How many policy signers are needed
+    #[arg(long, default_value_t = 1)]
+    pub threshold: u64,
+    /// How many root signers are needed
+    #[arg(long, default_value_t = 1)]
+    pub root_threshold: u64,
+    /// Public key of the publishing pipeline
+    #[arg(long, value_name = "FILE.pub")]
+    pub pipeline: PathBuf,
+    /// A cluster: NAME=CA-CERTIFICATE (repeatable)
+    #[arg(long = "cluster", value_name = "NAME=FILE")]
+    pub clusters: Vec<String>,
+    /// A relay: CLUSTER/NAME=HOST:PORT (repeatable)
+    #[arg(long = "relay", value_name = "CLUSTER/NAME=HOST:PORT")]
+    pub relays: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
