@@ -181,12 +181,6 @@ async fn b010_a_background_job_does_not_cost_the_last_line() {
 }
 
 #[tokio::test]
-#[ignore = "slow: the full 200 runs of the same"]
-async fn b010_two_hundred_runs() {
-    last_line(200).await;
-}
-
-#[tokio::test]
 async fn output_of_a_command_that_let_go_of_its_terminal_for_a_while_is_not_lost() {
     let line = "t=$(tty); exec >&- 2>&- <&-; sleep 0.3; exec > $t; echo back";
     let session = run(start_terminal(&["bash", "-c", line]), b"").await;
