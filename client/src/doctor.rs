@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::config::Config;
 use crate::creds::Creds;
-use crate::dial::{self, Ways};
+use crate::dial::{self, Reached, Ways};
 use crate::faults::{self, Fault};
 use crate::inner::{self, Refusal};
 use crate::message::{About, MAX_SEEN, Message};
@@ -157,41 +157,13 @@ pub async fn doctor(config: &Config, options: &DoctorOptions, now: Timestamp) ->
     let creds = match Creds::load(config, now).await {
         Ok(creds) => creds,
         Err(error) => {
-            let fault = error.fault();
-            let part = if fault.code == Code::ClientBundle {
-                Part::Policy
-            } else {
-                Part::Identity
-            };
-            for other in [Part::Identity, Part::Path, Part::Policy, Part::Grant] {
-                let finding = if other == part {
-                    failed(part, &fault, node)
-                } else {
-                    unknown(other, "cannot be looked at without the above")
-                };
-                report.findings.push(finding);
-            }
-            report
-                .findings
-                .sort_by_key(|finding| finding.verdict != Verdict::Failed);
+            report.findings = without_credentials(&error.fault(), node);
             return report;
         }
     };
     report.policy_version = Some(creds.publication.policy_version());
     report.findings.push(identity(&creds, node, now));
-    let target = options
-        .node
-        .as_deref()
-        .map(|node| {
-            Target::find(
-                node,
-                options.cluster.as_ref(),
-                config.cluster.as_ref(),
-                creds.publication.fleet(),
-            )
-        })
-        .transpose();
-    match target {
+    match target(&creds, config, options) {
         Ok(Some(target)) => {
             report.cluster = Some(target.cluster.to_string());
             let given = if options.relays.is_empty() {
@@ -202,24 +174,45 @@ pub async fn doctor(config: &Config, options: &DoctorOptions, now: Timestamp) ->
             report.findings.push(path(&creds, &target, given).await);
             report.findings.extend(policy(&creds, &target, options, now));
         }
-        Ok(None) => {
-            report
-                .findings
-                .push(unknown(Part::Path, "name a node to have its way looked at"));
-            report.findings.push(freshness(&creds.publication, now));
-            report
-                .findings
-                .push(unknown(Part::Grant, "name a node to have its rule looked at"));
-        }
-        Err(fault) => {
-            report.findings.push(failed(Part::Path, &fault, node));
-            report.findings.push(freshness(&creds.publication, now));
-            report
-                .findings
-                .push(unknown(Part::Grant, "cannot be looked at without the node"));
-        }
+        Ok(None) => report.findings.extend([
+            unknown(Part::Path, "name a node to have its way looked at"),
+            freshness(&creds.publication, now),
+            unknown(Part::Grant, "name a node to have its rule looked at"),
+        ]),
+        Err(fault) => report.findings.extend([
+            failed(Part::Path, &fault, node),
+            freshness(&creds.publication, now),
+            unknown(Part::Grant, "cannot be looked at without the node"),
+        ]),
     }
     report
+}
+
+/// The part that is missing first, then what cannot be looked at without it.
+fn without_credentials(fault: &Fault, node: &str) -> Vec<Finding> {
+    let missing = if fault.code == Code::ClientBundle {
+        Part::Policy
+    } else {
+        Part::Identity
+    };
+    let others = [Part::Identity, Part::Path, Part::Policy, Part::Grant]
+        .into_iter()
+        .filter(|part| *part != missing)
+        .map(|part| unknown(part, "cannot be looked at without the above"));
+    std::iter::once(failed(missing, fault, node)).chain(others).collect()
+}
+
+/// The node that is asked about, if one is.
+fn target(creds: &Creds, config: &Config, options: &DoctorOptions) -> Result<Option<Target>, Fault> {
+    let find = |node: &str| {
+        Target::find(
+            node,
+            options.cluster.as_ref(),
+            config.cluster.as_ref(),
+            creds.publication.fleet(),
+        )
+    };
+    options.node.as_deref().map(find).transpose()
 }
 
 fn identity(creds: &Creds, node: &str, now: Timestamp) -> Finding {
@@ -260,9 +253,6 @@ fn identity(creds: &Creds, node: &str, now: Timestamp) -> Finding {
 /// Every relay is tried, and the node through the first that works.
 async fn path(creds: &Creds, target: &Target, given: &[String]) -> Finding {
     let ways = Ways::new(creds.publication.fleet(), &target.cluster, given);
-    let mut seen = Vec::new();
-    let mut reached = false;
-    let mut first: Option<Fault> = None;
     if ways.is_empty() {
         let none = format!("the fleet file names no relay for cluster {}", target.cluster);
         return failed(
@@ -271,38 +261,44 @@ async fn path(creds: &Creds, target: &Target, given: &[String]) -> Finding {
             target.node.as_str(),
         );
     }
+    let mut seen = Vec::new();
+    let mut reached = false;
+    let mut faults = Vec::new();
     for (label, way) in ways.each() {
-        let started = Instant::now();
-        let attempt = |stream| handshake(stream, creds, target);
-        match dial::through_relays(&creds.party, way, target, &|_| {}, attempt).await {
-            Ok(answered) => {
-                let took = started.elapsed().as_millis();
+        match through(way, creds, target).await {
+            Ok(answer) => {
                 reached = true;
-                seen.push(format!(
-                    "node answers through relay {} at {} ({took} ms)",
-                    answered.relay, answered.link.remote
-                ));
+                seen.push(answer);
             }
-            Err(Refusal { fault, .. }) => {
+            Err(fault) => {
                 seen.push(format!("{label}: {} ({})", fault.code.name(), fault.seen));
-                // What came from the node itself says most.
-                if first
-                    .as_ref()
-                    .is_none_or(|first| first.is_transport() && !fault.is_transport())
-                {
-                    first = Some(fault);
-                }
+                faults.push(fault);
             }
         }
     }
     let seen = escape(&seen.join("; "), 3 * MAX_SEEN);
-    match first {
+    // What came from the node itself says most.
+    let worst = faults.iter().find(|fault| !fault.is_transport()).or(faults.first());
+    match worst {
         Some(fault) if !reached => Finding {
             seen,
-            ..failed(Part::Path, &fault, target.node.as_str())
+            ..failed(Part::Path, fault, target.node.as_str())
         },
         _ => good(Part::Path, &seen),
     }
+}
+
+/// The node's answer through one relay, in words.
+async fn through(way: Ways, creds: &Creds, target: &Target) -> Result<String, Fault> {
+    let started = Instant::now();
+    let attempt = |stream| handshake(stream, creds, target);
+    let reached = dial::through_relays(&creds.party, way, target, &|_| {}, attempt).await;
+    let Reached { relay, link, .. } = reached.map_err(|refusal| refusal.fault)?;
+    let took = started.elapsed().as_millis();
+    Ok(format!(
+        "node answers through relay {relay} at {} ({took} ms)",
+        link.remote
+    ))
 }
 
 /// The inner TLS without a session: the node shows its certificate, and has a moment to refuse ours.
