@@ -325,38 +325,42 @@ impl TrustAnchors {
             let error = search(&all, then).err().unwrap_or(webpki::Error::UnknownIssuer);
             return Err(leaf.explain(error, usage, now));
         };
-        let (not_before, not_after) = (leaf.not_before, leaf.not_after);
-        Err(if anchor.cluster != leaf.identity.cluster {
-            PeerRefused::WrongCluster {
-                seen: leaf.identity.cluster.clone(),
-                ca: anchor.cluster.clone(),
-            }
-        } else if !fits(anchor) {
-            PeerRefused::RoleNotOfCa {
-                cluster: anchor.cluster.clone(),
-                seen: leaf.identity.kind(),
-            }
-        } else if now > not_after {
-            PeerRefused::Expired {
-                not_before,
-                not_after,
-                now,
-            }
-        } else if now < not_before {
-            PeerRefused::NotYetValid {
-                not_before,
-                not_after,
-                now,
-            }
-        } else {
-            let cluster = anchor.cluster.clone();
-            PeerRefused::CaNotValid {
-                cluster,
-                not_before: anchor.not_before,
-                not_after: anchor.not_after,
-                now,
-            }
-        })
+        Err(not_by(anchor, leaf, now))
+    }
+}
+
+/// Why a CA that signed a certificate does not vouch for it now.
+fn not_by(anchor: &Anchor, leaf: &Leaf, now: Timestamp) -> PeerRefused {
+    let (cluster, not_before, not_after) = (anchor.cluster.clone(), leaf.not_before, leaf.not_after);
+    if cluster != leaf.identity.cluster {
+        PeerRefused::WrongCluster {
+            seen: leaf.identity.cluster.clone(),
+            ca: cluster,
+        }
+    } else if !anchor.roles.contains(&leaf.identity.kind()) {
+        PeerRefused::RoleNotOfCa {
+            cluster,
+            seen: leaf.identity.kind(),
+        }
+    } else if now > not_after {
+        PeerRefused::Expired {
+            not_before,
+            not_after,
+            now,
+        }
+    } else if now < not_before {
+        PeerRefused::NotYetValid {
+            not_before,
+            not_after,
+            now,
+        }
+    } else {
+        PeerRefused::CaNotValid {
+            cluster,
+            not_before: anchor.not_before,
+            not_after: anchor.not_after,
+            now,
+        }
     }
 }
 
