@@ -76,7 +76,7 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
         launcher: Launcher {
             program: reexec.program,
             words: reexec.words,
-            sessions: sessions_dir,
+            places: places.clone(),
             limits: config.limits.clone(),
         },
         sessions: Sessions::new(config.limits.sessions),

@@ -4,6 +4,7 @@
 //! remembered (device and number), not only its name, and looked at through an open handle that follows no link at its end.
 //! A fault is one of the recorder: the level of the recording decides whether a session starts. Never repairs anything.
 
+use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -87,6 +88,11 @@ impl Places {
     /// Where sessions keep their sockets.
     pub fn sessions(&self) -> &Path {
         &self.sessions.path
+    }
+
+    /// The folder of one session: its holder's, while it lives.
+    pub fn session(&self, id: impl Display) -> PathBuf {
+        self.sessions.path.join(id.to_string())
     }
 
     /// Whether they are what they were, and nobody else's.

@@ -118,13 +118,9 @@ impl Published {
 fn usable(publication: &Publication) -> Result<(PolicySet, TrustAnchors), PublishedError> {
     let trust = publication.fleet().trust_anchors()?;
     let version = publication.policy_version();
-    let policies: Vec<(String, Vec<u8>)> = publication
-        .policies()
-        .map(|(name, bytes)| (name.to_owned(), bytes.to_vec()))
-        .collect();
     let rules = publication.file(NODE_RULES).unwrap_or_default();
-    let policy =
-        PolicySet::parse(version, &policies, rules).map_err(|source| PublishedError::Policy { version, source })?;
+    let policy = PolicySet::parse(version, publication.policies(), rules)
+        .map_err(|source| PublishedError::Policy { version, source })?;
     Ok((policy, trust))
 }
 

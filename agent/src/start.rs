@@ -23,6 +23,7 @@ use tokio::net::unix::pipe::Receiver;
 
 use crate::config::Limits;
 use crate::framed::{FrameReader, FrameWriter};
+use crate::places::Places;
 use crate::pump::terminate;
 use crate::refusal::Refusal;
 use crate::sessions::{Begun, random};
@@ -37,8 +38,8 @@ pub struct Launcher {
     pub program: PathBuf,
     /// The words that lead to the holder.
     pub words: Vec<OsString>,
-    /// Where sessions keep their sockets.
-    pub sessions: PathBuf,
+    /// Where sessions have their folders.
+    pub places: Places,
     /// Waits.
     pub limits: Limits,
 }
@@ -90,7 +91,7 @@ impl Launcher {
         let handle = launch::launch(
             &self.program,
             &self.words,
-            &self.directory(id),
+            &self.places.session(id),
             start,
             recording.into_file(),
         )
@@ -136,7 +137,7 @@ impl Launcher {
             token: begun.token.clone(),
             version: 1,
         };
-        let handle = launch::find(&self.directory(id), adopt)
+        let handle = launch::find(&self.places.session(id), adopt)
             .map_err(|e| Refusal::node(Code::SessionHolderLost, e.to_string()))?;
         let mut holder = Holder::of(handle)?;
         match holder.first().await? {
@@ -163,10 +164,6 @@ impl Launcher {
                 None
             }
         }
-    }
-
-    fn directory(&self, id: SessionId) -> PathBuf {
-        self.sessions.join(id.to_string())
     }
 
     fn orders(&self, permit: &Permit, facts: &Facts<'_>, id: SessionId, token: Bytes) -> Start {

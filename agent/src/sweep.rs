@@ -94,7 +94,7 @@ fn end(folder: &Path, session: SessionId) {
 /// Tidies up after one session whose holder was lost a moment ago: kills what it left, closes its recording, removes its
 /// folder. Whoever lives after all is left alone; says whether that is so. Waits for the disk.
 pub fn bury(places: &Places, session: SessionId, leader: u32, now: Timestamp) -> bool {
-    let folder = places.sessions().join(session.to_string());
+    let folder = places.session(session);
     let until = Instant::now() + LETTING_GO;
     while holders::is_held(&folder).unwrap_or(false) {
         if Instant::now() >= until {

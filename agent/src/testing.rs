@@ -288,7 +288,7 @@ pub(crate) fn node(fleet: &Fleet, root: &Path, limits: &str, in_force: watch::Re
         launcher: Launcher {
             program: built.expect("noderelay-agent is not built; `cargo xtask test` builds every program first"),
             words: vec!["holder".into()],
-            sessions: places.sessions().to_owned(),
+            places: places.clone(),
             limits: config.limits.clone(),
         },
         party: fleet.party(fleet.node("gpu-7")),

@@ -13,10 +13,6 @@ const NODE_RULES: &str = "nodes.yaml";
 /// # Errors
 /// A policy or rule that a node would refuse, too.
 pub fn policy(publication: &Publication) -> Result<PolicySet, PolicyError> {
-    let policies: Vec<_> = publication
-        .policies()
-        .map(|(name, content)| (name.to_owned(), content.to_vec()))
-        .collect();
     let rules = publication.file(NODE_RULES).unwrap_or_default();
-    PolicySet::parse(publication.policy_version(), &policies, rules)
+    PolicySet::parse(publication.policy_version(), publication.policies(), rules)
 }

@@ -106,7 +106,11 @@ pub enum PolicyError {
 
 impl PolicySet {
     /// Checks and keeps the policies (name of the file, content) and node rules of bundle version `version`.
-    pub fn parse(version: u64, policies: &[(String, Vec<u8>)], node_rules: &[u8]) -> Result<Self, PolicyError> {
+    pub fn parse(
+        version: u64,
+        policies: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<[u8]>)>,
+        node_rules: &[u8],
+    ) -> Result<Self, PolicyError> {
         let schema = SCHEMA.as_ref().map_err(|why| PolicyError::Schema(why.clone()))?;
         let mut set = Self {
             version,
@@ -117,7 +121,7 @@ impl PolicySet {
             nodes: NodeRules::parse(node_rules)?,
         };
         for (name, content) in policies {
-            set.add_file(name, content)?;
+            set.add_file(name.as_ref(), content.as_ref())?;
         }
         let result = Validator::new(schema.clone()).validate(&set.policies, ValidationMode::Strict);
         if let Some(error) = result.validation_errors().next() {

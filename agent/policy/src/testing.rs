@@ -14,10 +14,13 @@ rules:
   - {nodes: 'beta/*', tenant: platform}
 ";
 
+/// No policies.
+pub(crate) const NONE: [(&str, &[u8]); 0] = [];
+
 pub(crate) fn set(text: &str) -> Result<PolicySet, PolicyError> {
     PolicySet::parse(
         7,
-        &[("policies/test.cedar".to_owned(), text.as_bytes().to_vec())],
+        [("policies/test.cedar".to_owned(), text.as_bytes().to_vec())],
         NODES.as_bytes(),
     )
 }

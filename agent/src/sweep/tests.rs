@@ -10,7 +10,7 @@ use crate::testing::{places, started};
 
 /// A session's folder with a log, as `launch` makes it; locked for as long as the file is open.
 fn folder(places: &Places, number: u8) -> (std::path::PathBuf, File) {
-    let folder = places.sessions().join(SessionId([number; 16]).to_string());
+    let folder = places.session(SessionId([number; 16]));
     std::fs::create_dir(&folder).unwrap();
     let log = File::create(folder.join("holder.log")).unwrap();
     log.try_lock().unwrap();

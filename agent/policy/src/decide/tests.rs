@@ -32,7 +32,7 @@ fn nothing_is_permitted_without_a_rule() {
     }
     assert_eq!(
         kind(
-            PolicySet::parse(1, &[], b"rules: []")
+            PolicySet::parse(1, crate::testing::NONE, b"rules: []")
                 .map(|s| Ask::alice(&[]).of(&s))
                 .unwrap()
         ),
@@ -398,7 +398,7 @@ proptest! {
     fn root_is_never_standing_in_the_starter_policies(ask in any_ask()) {
         let alpha = ask.cluster.clone();
         let texts: Vec<_> = starter::policies(&alpha).into_iter().map(|(n, t)| (n, t.into_bytes())).collect();
-        let set = PolicySet::parse(1, &texts, b"rules: [{nodes: 'alpha/cpu-*', tenant: platform}, {nodes: 'alpha/gpu-*', tenant: acme}]").unwrap();
+        let set = PolicySet::parse(1, texts, b"rules: [{nodes: 'alpha/cpu-*', tenant: platform}, {nodes: 'alpha/gpu-*', tenant: acme}]").unwrap();
         if let Ok(permit) = ask.of(&set) {
             prop_assert!(ask.groups.iter().any(|group| group.as_str() == "oncall"));
             prop_assert_eq!(ask.node.as_str(), "cpu-1");
@@ -414,7 +414,7 @@ proptest! {
     #[test]
     fn the_path_decides_nothing_in_the_starter_policies(ask in any_ask()) {
         let texts: Vec<_> = starter::policies(&ask.cluster).into_iter().map(|(n, t)| (n, t.into_bytes())).collect();
-        let set = PolicySet::parse(1, &texts, crate::testing::NODES.as_bytes()).unwrap();
+        let set = PolicySet::parse(1, texts, crate::testing::NODES.as_bytes()).unwrap();
         let outcome = |path| Ask { path, ..ask.clone() }.of(&set).map(|permit| permit.rules().to_vec()).map_err(|d| d.kind);
         prop_assert_eq!(outcome(Path::Api), outcome(Path::Relay));
         prop_assert_eq!(outcome(Path::Api), outcome(Path::Direct));

@@ -116,7 +116,7 @@ fn the_faulty_rule_is_named() {
 
 #[test]
 fn files_and_node_rules() {
-    let file = |name: &str, bytes: &[u8]| PolicySet::parse(1, &[(name.to_owned(), bytes.to_vec())], NODES.as_bytes());
+    let file = |name: &str, bytes: &[u8]| PolicySet::parse(1, [(name.to_owned(), bytes.to_vec())], NODES.as_bytes());
     assert!(file("a.cedar", b"").is_ok());
     assert!(file("policies/on-call.cedar", b"").is_ok());
     for name in ["", "a", "a.json", ".cedar", "A.cedar", "a b.cedar", "x/\u{202e}.cedar"] {
@@ -126,7 +126,7 @@ fn files_and_node_rules() {
     let long = vec![b' '; guard::MAX_TEXT + 1];
     assert!(matches!(file("a.cedar", &long), Err(PolicyError::Unreadable { .. })));
     assert!(matches!(
-        PolicySet::parse(1, &[], b"rules"),
+        PolicySet::parse(1, crate::testing::NONE, b"rules"),
         Err(PolicyError::NodeRules(_))
     ));
 }
@@ -149,6 +149,6 @@ proptest! {
         let mut text = include_bytes!("../starter/root.cedar").to_vec();
         let at = at.index(text.len());
         text[at] = byte;
-        let _ = PolicySet::parse(1, &[("a.cedar".to_owned(), text)], NODES.as_bytes());
+        let _ = PolicySet::parse(1, [("a.cedar".to_owned(), text)], NODES.as_bytes());
     }
 }

@@ -11,7 +11,7 @@ fn parse(policies: Vec<(String, String)>, rules: &str) -> PolicySet {
         .into_iter()
         .map(|(name, text)| (name, text.into_bytes()))
         .collect();
-    PolicySet::parse(1, &policies, rules.as_bytes()).unwrap()
+    PolicySet::parse(1, policies, rules.as_bytes()).unwrap()
 }
 
 fn cluster(name: &str) -> ClusterName {

@@ -67,7 +67,7 @@ fn check_policies(dir: &Path) -> Result<()> {
         }
     }
     let rules = files::read_bounded(&dir.join("nodes.yaml"), MAX_ROOT)?;
-    PolicySet::parse(0, &policies, &rules)?;
+    PolicySet::parse(0, policies, &rules)?;
     Ok(())
 }
 
