@@ -84,7 +84,9 @@ impl Open {
         let (opened, relay) = (&self.reached.value.opened, &self.reached.relay);
         status.session = opened.session_id().ok().map(|id| id.to_string());
         status.policy_version = Some(opened.policy_version);
+        // A log's filters go by what is done, not by the file that does it.
         tracing::info!(
+            target: "noderelay_client::session",
             node = opened.node,
             relay,
             session = status.session,
