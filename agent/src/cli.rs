@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand, ValueEnum};
-use noderelay_pki::text::LogLines;
+use noderelay_pki::text::{self, LogLines};
 use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
@@ -59,9 +59,21 @@ enum Command {
     Child,
 }
 
+/// Most characters of one line of an error.
+const MAX_LINE: usize = 2000;
+
 /// The binary's main function.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) if usage.use_stderr() => {
+            let again = |words: Vec<OsString>| Some(Cli::try_parse_from(words).err()?.to_string());
+            let text = text::usage(std::env::args_os(), &usage.to_string(), again);
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            return 2.into();
+        }
+        Err(answer) => answer.exit(),
+    };
     let result = match cli.command {
         Some(Command::Child) => noderelay_child::child_main(),
         Some(Command::Holder) => return noderelay_holder::holder_main(Path::new(OWN_PROGRAM), &["child"]),
@@ -74,7 +86,7 @@ pub fn main() -> ExitCode {
             let _ = writeln!(
                 std::io::stderr(),
                 "noderelay-agent: {}",
-                noderelay_pki::text::chain(&*error)
+                text::escape_lines(&text::chain(&*error), MAX_LINE)
             );
             ExitCode::FAILURE
         }
@@ -112,7 +124,9 @@ pub fn serve(config: &Path, logs: LogFormat, words: Vec<OsString>) -> Result<()>
 
 fn check_config(path: &Path) -> Result<()> {
     let config = Config::load(path)?;
-    let text = serde_saphyr::to_string(&config).context("the configuration can't be printed")?;
+    let unprintable = "the configuration can't be printed";
+    let json = serde_json::to_string_pretty(&config).context(unprintable)?;
+    let text = text::shown_yaml(serde_saphyr::to_string(&config).context(unprintable)?, || json);
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 

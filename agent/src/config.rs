@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use noderelay_pki::name::ProfileName;
-use noderelay_pki::text::Period;
+use noderelay_pki::text::{Period, escape_lines};
 use serde::{Deserialize, Serialize};
 
 /// Largest configuration file that is read: far above any real one, small enough to hold.
@@ -186,7 +186,7 @@ impl Config {
         let bytes = noderelay_pki::files::read_bounded(path, MAX_CONFIG)?;
         let malformed = |seen: String| ConfigError::Malformed {
             path: path.into(),
-            seen,
+            seen: escape_lines(&seen, 400),
         };
         let text = std::str::from_utf8(&bytes).map_err(|e| malformed(format!("not UTF-8: {e}")))?;
         let mut config: Self = serde_saphyr::from_str(text).map_err(|e| malformed(e.to_string()))?;

@@ -45,7 +45,7 @@ pub struct Leg {
 }
 
 /// Runs the leg. `orders` go to the holder, and `word` hears what it says to them; a client that takes nothing for `stalled` is gone; `stop` ends the leg, but not
-/// the session, with the agent.
+/// the session, with the agent. `newer` says whether another leg took over: a holder drops this one then without a word.
 pub async fn pump(
     client: (
         FrameReader<impl AsyncRead + Unpin, ToNode>,
@@ -58,6 +58,7 @@ pub async fn pump(
     orders: mpsc::Receiver<Vec<ToHolder>>,
     word: &Word,
     stalled: Duration,
+    newer: impl Fn() -> bool,
     stop: &CancellationToken,
 ) -> Leg {
     let (from_client, mut to_client) = client;
@@ -75,7 +76,7 @@ pub async fn pump(
     let cut_off;
     {
         let up = up(from_client, to_holder, orders, &mut bytes_in);
-        let down = down(from_holder, &mut to_client, &mut leg, word, stalled, stop);
+        let down = down(from_holder, &mut to_client, &mut leg, word, stalled, newer, stop);
         tokio::pin!(up, down);
         let bounded = async {
             tokio::select! {
@@ -246,6 +247,7 @@ async fn down(
     leg: &mut Leg,
     word: &Word,
     stalled: Duration,
+    newer: impl Fn() -> bool,
     stop: &CancellationToken,
 ) {
     loop {
@@ -289,12 +291,18 @@ async fn down(
         }
     }
     if leg.exit.is_none() && leg.code == Code::Ok {
-        // The client must not wait: the holder is gone and said nothing.
-        leg.code = Code::SessionHolderLost;
-        client.queue(&closed(
-            leg.code,
-            "the process that held the session ended without a word",
-        ));
+        // The client must not wait: the holder is gone, for this leg at least, and said nothing.
+        let seen;
+        (leg.code, seen) = if newer() {
+            (
+                Code::SessionSuperseded,
+                "the same attempt came again and goes on with the session",
+            )
+        } else {
+            let seen = "the process that held the session ended without a word";
+            (Code::SessionHolderLost, seen)
+        };
+        client.queue(&closed(leg.code, seen));
         tell(client, leg, stalled).await;
     }
 }

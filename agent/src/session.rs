@@ -119,6 +119,7 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
         orders,
         &word,
         stalled,
+        || live.superseded(number),
         &node.stop,
     );
     tokio::pin!(leg);

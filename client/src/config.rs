@@ -146,11 +146,13 @@ impl Places {
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from)
         };
+        // As the XDG specification has it: a relative folder would be another one in each working directory.
+        let folder = |name| set(name).filter(|path| path.is_absolute());
         Self {
             config: set("NODERELAY_CONFIG"),
-            config_home: set("XDG_CONFIG_HOME"),
-            state_home: set("XDG_STATE_HOME"),
-            home: set("HOME"),
+            config_home: folder("XDG_CONFIG_HOME"),
+            state_home: folder("XDG_STATE_HOME"),
+            home: folder("HOME"),
         }
     }
 

@@ -206,6 +206,7 @@ fn fix(code: Code, node: &str) -> String {
 
         Code::SessionIdle | Code::SessionDeadline => "Open a new session.".into(),
         Code::SessionLeft => "Nothing has to be done.".into(),
+        Code::SessionSuperseded => "The session goes on over the newer connection; nothing has to be done here.".into(),
         Code::SessionRevoked | Code::SessionKilled | Code::SessionTakenOver => "Ask the owners of the node; the \
             record says who ended it."
             .into(),
@@ -215,7 +216,6 @@ fn fix(code: Code, node: &str) -> String {
         | Code::SessionEpoch
         | Code::SessionOffset
         | Code::SessionMac
-        | Code::SessionSuperseded
         | Code::SessionHolderLost
         | Code::SessionDuplicate => "Open a new session; this one cannot be continued.".into(),
 

@@ -1,16 +1,25 @@
 //! `--status FILE`: one JSON object that tells programs how a session ended.
 //!
 //! The exit code alone cannot tell a remote 255 from a failure of ours; `origin` and `code` can. The file is replaced
-//! in one step, so a reader never sees half of it; a pipe or device is written to as it is. It is written for every
-//! end, also when there was never a connection. Where that cannot work, the session does not begin.
+//! in one step, so a reader never sees half of it; a pipe or device is written to as it is, and waited for a moment only:
+//! a reader that never comes holds nobody up. It is written for every end, also when there was never a connection. Where
+//! that cannot work, the session does not begin.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Error, ErrorKind, Result, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 use noderelay_pki::files;
 use noderelay_proto::code::Origin;
 use serde::Serialize;
+use tokio::time::Instant;
+
+/// How long the reader of a pipe may take to come, and to make room.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two looks at such a pipe.
+const PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests;
@@ -71,11 +80,12 @@ impl Status {
     ///
     /// # Errors
     /// The file's folder is missing or takes no new file, or the file is a folder itself.
-    pub fn check(file: &Path) -> std::io::Result<()> {
+    pub fn check(file: &Path) -> Result<()> {
         match std::fs::metadata(file) {
-            Ok(there) if there.is_dir() => Err(std::io::Error::other("it is a folder; name a file in it")),
+            Ok(there) if there.is_dir() => Err(Error::other("it is a folder; name a file in it")),
+            Ok(there) if there.file_type().is_socket() => Err(Error::other("it is a socket; name a file or a pipe")),
             Ok(there) if !there.is_file() => Ok(()),
-            _ => files::could_write(file).map_err(std::io::Error::other),
+            _ => files::could_write(file).map_err(Error::other),
         }
     }
 
@@ -83,12 +93,47 @@ impl Status {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, file: &Path) -> std::io::Result<()> {
+    pub fn write(&self, file: &Path) -> Result<()> {
         let mut text = serde_json::to_vec(self)?;
         text.push(b'\n');
         match std::fs::metadata(file) {
-            Ok(there) if !there.is_file() => File::options().write(true).open(file)?.write_all(&text),
-            _ => files::write_atomic(file, &text, 0o644).map_err(std::io::Error::other),
+            Ok(there) if !there.is_file() => write_through(file, &text, PATIENCE),
+            _ => files::write_atomic(file, &text, 0o644).map_err(Error::other),
         }
     }
+}
+
+/// Writes to a pipe or device that is there, without waiting for it longer than `patience`.
+fn write_through(file: &Path, text: &[u8], patience: Duration) -> Result<()> {
+    let until = Instant::now() + patience;
+    let unblocked = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    let nobody = || {
+        Error::other(format!(
+            "nobody read this pipe within {patience:?}; start its reader first"
+        ))
+    };
+    let later = |busy: bool, error: Error| match (busy, Instant::now() < until) {
+        (true, true) => {
+            std::thread::sleep(PAUSE);
+            Ok(())
+        }
+        (true, false) => Err(nobody()),
+        (false, _) => Err(error),
+    };
+    let mut open = loop {
+        match File::options().write(true).custom_flags(unblocked).open(file) {
+            Ok(open) => break open,
+            Err(error) => later(error.raw_os_error() == Some(nix::libc::ENXIO), error)?,
+        }
+    };
+    let mut left = text;
+    while !left.is_empty() {
+        match open.write(left) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => left = left.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => later(error.kind() == ErrorKind::WouldBlock, error)?,
+        }
+    }
+    Ok(())
 }

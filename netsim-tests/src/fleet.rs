@@ -74,7 +74,11 @@ impl Fleet {
 
     /// Starts the relay.
     pub fn start_relay(&mut self) {
-        let mut command = Command::new(program("noderelay-relay"));
+        self.start_relay_as(Command::new(program("noderelay-relay")));
+    }
+
+    /// Starts the relay by a command that becomes it, given its arguments.
+    pub fn start_relay_as(&mut self, mut command: Command) {
         command
             .arg("--config")
             .arg(self.layout.relay())

@@ -165,7 +165,7 @@ fn ours_alone(path: &Path, facts: &fs::Metadata) -> Result<(), FileError> {
 pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     let directory = folder_of(path);
     let temporary = beside(path)?;
-    let written = write_whole(&temporary, bytes, mode)
+    let written = write_whole(&temporary, path, bytes, mode)
         .and_then(|()| fs::rename(&temporary, path).map_err(io_error("can't put into place", path)));
     if written.is_err() {
         // The original error says more than a failure to tidy up.
@@ -183,7 +183,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileErro
 /// Why it could not: no such directory, no permission, no room.
 pub fn could_write(path: &Path) -> Result<(), FileError> {
     let temporary = beside(path)?;
-    let made = write_whole(&temporary, b"", 0o600);
+    let made = write_whole(&temporary, path, b"", 0o600);
     // Made or not, nothing of it is to stay.
     let _ = fs::remove_file(&temporary);
     made
@@ -207,17 +207,18 @@ fn beside(path: &Path) -> Result<PathBuf, FileError> {
     Ok(folder_of(path).join(format!(".{name}.{}.tmp", hex::encode(random))))
 }
 
-fn write_whole(temporary: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+/// Errors name `wanted`, the file that it is written for: nobody asked for the temporary one.
+fn write_whole(temporary: &Path, wanted: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(mode & 0o600)
         .open(temporary)
-        .map_err(io_error("can't create", temporary))?;
+        .map_err(io_error("can't create", wanted))?;
     file.set_permissions(fs::Permissions::from_mode(mode))
-        .map_err(io_error("can't set its mode", temporary))?;
-    file.write_all(bytes).map_err(io_error("can't write", temporary))?;
-    file.sync_all().map_err(io_error("can't sync", temporary))
+        .map_err(io_error("can't set its mode", wanted))?;
+    file.write_all(bytes).map_err(io_error("can't write", wanted))?;
+    file.sync_all().map_err(io_error("can't sync", wanted))
 }
 
 /// Makes a directory (and its parents) that only we can enter: mode 0700. An existing one that others can enter, or

@@ -75,7 +75,7 @@ pub enum RoleKind {
 pub enum IdentityError {
     /// Not of the form of an identity.
     #[error(
-        "{seen:?} is not an identity: it should be spiffe://TRUST-DOMAIN/cluster/CLUSTER/ROLE/NAME with ROLE one of \
+        "\"{seen}\" is not an identity: it should be spiffe://TRUST-DOMAIN/cluster/CLUSTER/ROLE/NAME with ROLE one of \
          node, relay, issuer, user, break-glass"
     )]
     Form {
@@ -84,7 +84,7 @@ pub enum IdentityError {
     },
     /// A second spelling of an identity.
     #[error(
-        "{seen:?} is not the one spelling of this identity: percent-encode all but A-Z a-z 0-9 - . _ ~, in upper-case hex"
+        "\"{seen}\" is not the one spelling of this identity: percent-encode all but A-Z a-z 0-9 - . _ ~, in upper-case hex"
     )]
     Spelling {
         /// What was seen, shortened and escaped.

@@ -22,7 +22,7 @@ pub const MAX_PERSON_NAME: usize = 1024;
 
 /// A name was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} {seen:?} is refused: {problem}")]
+#[error("{kind} \"{seen}\" is refused: {problem}")]
 pub struct NameError {
     /// What the name should have been the name of.
     pub kind: &'static str,

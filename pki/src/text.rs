@@ -2,12 +2,20 @@
 //!
 //! What it never does: change what is stored or compared. Escaping is for showing only.
 
+use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+mod log;
+
+pub use log::LogLines;
+
+/// Most characters of one word of a command line that a usage error shows.
+const MAX_WORD: usize = 300;
 
 /// Shows a text that came from elsewhere: control, bidirectional and invisible characters appear as `\u{202e}`, and
 /// no more than `max` characters of the input are shown (then `…`).
@@ -77,54 +85,51 @@ pub fn escape_json(json: &str) -> String {
     out
 }
 
-/// The way out of a log: every line is made safe to show, whatever the texts in it are and whoever they came from.
-/// One call of `write` is one line, as log libraries write.
-#[derive(Debug)]
-pub struct LogLines<W> {
-    out: W,
-    json: bool,
-}
-
-impl<W: Write> LogLines<W> {
-    /// Lines for people.
-    pub fn text(out: W) -> Self {
-        Self { out, json: false }
-    }
-
-    /// Lines of JSON.
-    pub fn json(out: W) -> Self {
-        Self { out, json: true }
-    }
-}
-
-impl<W: Write> Write for LogLines<W> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let (body, ended) = match line.strip_suffix(b"\n") {
-            Some(body) => (body, true),
-            None => (line, false),
-        };
-        let mut shown = if self.json {
-            escape_json(&String::from_utf8_lossy(body))
-        } else {
-            escape_bytes(body, usize::MAX)
-        };
-        if ended {
-            shown.push('\n');
-        }
-        self.out.write_all(shown.as_bytes())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
 /// The lines of a text that may hold text from elsewhere, each escaped, and those after the first moved in: what came from
 /// elsewhere can't begin a line.
 pub fn escape_lines(text: &str, max: usize) -> String {
     let lines: Vec<_> = text.trim_end().lines().map(|line| escape(line, max)).collect();
     lines.join("\n  ")
+}
+
+/// Lines of ours that quote what may come from elsewhere: each escaped, none lost.
+pub fn escape_each_line(text: &str) -> String {
+    text.split('\n')
+        .map(|line| escape(line, usize::MAX))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// What is wrong with the words of a command line, fit to be shown. A parser quotes the words as they are, so `fault` is
+/// asked about the escaped ones; `seen` is what it said about the real ones, which counts where escaping mends them.
+pub fn usage(
+    words: impl IntoIterator<Item = OsString>,
+    seen: &str,
+    fault: impl FnOnce(Vec<OsString>) -> Option<String>,
+) -> String {
+    let escaped = words
+        .into_iter()
+        .map(|word| escape_bytes(word.as_bytes(), MAX_WORD).into());
+    escape_each_line(&fault(escaped.collect()).unwrap_or_else(|| seen.to_owned()))
+}
+
+/// A value as YAML that can be shown, and read again: `yaml` as it is, or `json` (which is YAML as well) with what must not
+/// be shown as escapes.
+pub fn shown_yaml(yaml: String, json: impl FnOnce() -> String) -> String {
+    let deceives = |c: char| c != '\n' && is_invisible(c);
+    if !yaml.contains(deceives) {
+        return yaml;
+    }
+    let mut out = String::new();
+    for c in json().chars() {
+        match u32::from(c) {
+            _ if !deceives(c) => out.push(c),
+            number @ ..=0xffff => out.push_str(&format!("\\u{number:04x}")),
+            number => out.push_str(&format!("\\U{number:08x}")),
+        }
+    }
+    out.push('\n');
+    out
 }
 
 /// An error with its causes: `what: why: why that`. A cause that its error tells already is not told twice.
@@ -175,7 +180,7 @@ pub struct Period(Duration);
 /// A span of time that can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{seen:?} is not a duration: write a whole number and a unit, like 500ms, 30s, 10m, 8h or 30d (at most 36500d)"
+    "\"{seen}\" is not a duration: write a whole number and a unit, like 500ms, 30s, 10m, 8h or 30d (at most 36500d)"
 )]
 pub struct PeriodError {
     seen: String,

@@ -57,7 +57,7 @@ pub fn format(time: Timestamp) -> String {
 
 /// A time that can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{seen:?} is not a time: write it as 2026-11-30T20:50:00Z, in UTC, with whole seconds")]
+#[error("\"{seen}\" is not a time: write it as 2026-11-30T20:50:00Z, in UTC, with whole seconds")]
 pub struct TimeError {
     seen: String,
 }

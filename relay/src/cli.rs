@@ -4,13 +4,14 @@
 //!
 //! Never: decides anything else, or waits for somebody to read what it says.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use noderelay_pki::text::LogLines;
+use noderelay_pki::text::{self, LogLines};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -65,6 +66,23 @@ pub enum LogFormat {
     Json,
 }
 
+/// Most characters of one line of an error.
+const MAX_LINE: usize = 2000;
+
+/// The program's main function.
+pub fn main() -> ExitCode {
+    match Args::try_parse() {
+        Ok(args) => execute(&args),
+        Err(usage) if usage.use_stderr() => {
+            let again = |words: Vec<OsString>| Some(Args::try_parse_from(words).err()?.to_string());
+            let text = text::usage(std::env::args_os(), &usage.to_string(), again);
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            2.into()
+        }
+        Err(answer) => answer.exit(),
+    }
+}
+
 /// Runs what the arguments ask for.
 pub fn execute(args: &Args) -> ExitCode {
     let done = match args.command {
@@ -78,7 +96,7 @@ pub fn execute(args: &Args) -> ExitCode {
             let _ = writeln!(
                 std::io::stderr(),
                 "noderelay-relay: {}",
-                noderelay_pki::text::chain(&*error)
+                text::escape_lines(&text::chain(&*error), MAX_LINE)
             );
             ExitCode::FAILURE
         }
@@ -86,7 +104,9 @@ pub fn execute(args: &Args) -> ExitCode {
 }
 
 fn check_config(args: &Args) -> anyhow::Result<()> {
-    let text = serde_saphyr::to_string(&Config::load(&args.config)?)?;
+    let config = Config::load(&args.config)?;
+    let json = serde_json::to_string_pretty(&config)?;
+    let text = text::shown_yaml(serde_saphyr::to_string(&config)?, || json);
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
 }

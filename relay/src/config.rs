@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use noderelay_pki::files::{self, FileError};
-use noderelay_pki::text::{Period, escape};
+use noderelay_pki::text::{Period, escape_lines};
 use serde::{Deserialize, Serialize};
 
 use crate::bucket::Rate;
@@ -191,7 +191,7 @@ impl Config {
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, ConfigError> {
         let malformed = |seen: String| ConfigError::Malformed {
             path: path.to_owned(),
-            seen: escape(&seen, 400),
+            seen: escape_lines(&seen, 400),
         };
         let text = std::str::from_utf8(bytes).map_err(|e| malformed(e.to_string()))?;
         let mut config: Self = serde_saphyr::from_str(text).map_err(|e| malformed(e.to_string()))?;

@@ -54,7 +54,16 @@ impl Rig {
             let stop = stop.clone();
             async move {
                 let word = Word::new().unwrap();
-                pump((reader, writer), ends(holder_inside), given, &word, stalled, &stop).await
+                pump(
+                    (reader, writer),
+                    ends(holder_inside),
+                    given,
+                    &word,
+                    stalled,
+                    || false,
+                    &stop,
+                )
+                .await
             }
         });
         let (from_node, client) = tokio::io::split(client);
@@ -434,6 +443,7 @@ async fn what_came_together_with_the_first_message_is_passed_on_at_once() {
             given,
             &Word::new().unwrap(),
             Duration::from_secs(20),
+            || false,
             &stop,
         )
         .await

@@ -192,6 +192,8 @@ async fn the_same_attempt_again_is_the_same_session_and_nobody_elses() {
     assert_eq!(second.opened().await.session, opened.session);
     // What nobody acknowledged comes again; no second command ran.
     second.says("begun\n").await;
+    // The old leg is told what became of it, not that the session is lost.
+    assert_eq!(first.closed().await, Code::SessionSuperseded);
     soon(served).await.unwrap();
     assert_eq!(rig.node.sessions.count(), 2);
     rig.publish(FOR_NOBODY).await;

@@ -6,6 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
@@ -167,14 +168,27 @@ pub struct ReplayArgs {
     /// The recording
     pub file: PathBuf,
     /// Times as fast
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 1.0, value_parser = speed)]
     pub speed: f64,
     /// Longest pause, seconds
-    #[arg(long, value_name = "SECONDS")]
-    pub idle: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub idle: Option<Duration>,
     /// Print all at once
     #[arg(long)]
     pub no_wait: bool,
+}
+
+fn speed(text: &str) -> Result<f64, &'static str> {
+    match text.parse::<f64>() {
+        Ok(times) if times.is_finite() && times > 0.0 => Ok(times),
+        _ => Err("write how many times as fast, like 2 or 0.5; --no-wait prints all at once"),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, &'static str> {
+    let seconds = text.parse().ok();
+    let span = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    span.ok_or("write seconds, like 2 or 0.5")
 }
 
 #[derive(Debug, Subcommand)]

@@ -11,7 +11,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Result, anyhow};
-use noderelay_pki::text::{escape_json, escape_lines};
+use noderelay_pki::text::{escape, escape_each_line, escape_json, escape_lines};
 
 /// 128 + SIGPIPE: what a shell shows of other tools in the same place.
 pub const NOBODY_READS: u8 = 141;
@@ -31,14 +31,14 @@ impl std::fmt::Display for NobodyReads {
 
 impl std::error::Error for NobodyReads {}
 
-/// One line.
+/// One line. May hold text from elsewhere.
 pub fn line(text: &str) -> Result<()> {
-    bytes(format!("{text}\n").as_bytes())
+    bytes(format!("{}\n", escape(text, usize::MAX)).as_bytes())
 }
 
-/// Text that ends its own lines.
+/// Text that ends its own lines. May hold text from elsewhere within them.
 pub fn text(text: &str) -> Result<()> {
-    bytes(text.as_bytes())
+    bytes(escape_each_line(text).as_bytes())
 }
 
 /// Bytes as they are.
@@ -49,7 +49,7 @@ pub fn bytes(bytes: &[u8]) -> Result<()> {
 
 /// One JSON document, which a terminal may show.
 pub fn json(value: &impl serde::Serialize) -> Result<()> {
-    line(&escape_json(&serde_json::to_string_pretty(value)?))
+    bytes(format!("{}\n", escape_json(&serde_json::to_string_pretty(value)?)).as_bytes())
 }
 
 /// What became of something that was written to standard output.

@@ -513,3 +513,26 @@ fn a_killed_demo_takes_relay_and_agent_along() {
     drop(up);
     eventually("relay and agent have ended", nothing, Duration::from_secs(30));
 }
+
+#[test]
+fn a_file_that_cannot_be_used_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("no-certificate"), "nothing\n").unwrap();
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    fs::write(home.path().join("broken"), broken).unwrap();
+    let cases: [&[&str]; 6] = [
+        &["pki", "inspect", "no-certificate"],
+        &["pki", "inspect", "broken"],
+        &["pki", "inspect", "missing"],
+        &["replay", "no-certificate"],
+        &["replay", "missing"],
+        &["key", "create", "no-certificate/key"],
+    ];
+    for words in cases {
+        let output = noderelay(home.path()).args(words).output().unwrap();
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains(words.last().unwrap()), "{words:?}: {said}");
+        assert!(!said.contains(".tmp"), "{words:?}: {said}");
+    }
+}

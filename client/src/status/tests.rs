@@ -1,6 +1,9 @@
 //! The object of `--status`, and where it can and cannot be written.
 
-use super::Status;
+use std::io::Read as _;
+use std::time::Duration;
+
+use super::{Status, write_through};
 
 fn example() -> Status {
     Status {
@@ -66,4 +69,33 @@ fn a_file_that_cannot_be_written_is_an_error_known_beforehand() {
     Status::check(&good).unwrap();
     assert!(!good.exists());
     Status::check(std::path::Path::new("/dev/null")).unwrap();
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_holds_nobody_up_and_one_with_a_reader_gets_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    Status::check(&pipe).unwrap();
+    let alone = write_through(&pipe, b"{}", Duration::from_millis(50)).unwrap_err();
+    assert!(alone.to_string().contains("nobody read this pipe"), "{alone}");
+
+    // A reader that comes late, and one that does not keep up.
+    let other = pipe.clone();
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        std::fs::File::open(other).unwrap().read_to_end(&mut all).unwrap();
+        all
+    });
+    let text = vec![b'x'; 1024 * 1024];
+    write_through(&pipe, &text, Duration::from_secs(30)).unwrap();
+    assert_eq!(reader.join().unwrap(), text);
+
+    let _silent = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    let full = write_through(&pipe, &text, Duration::from_millis(50)).unwrap_err();
+    assert!(full.to_string().contains("nobody read this pipe"), "{full}");
+
+    let socket = folder.path().join("socket");
+    let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert!(Status::check(&socket).is_err());
 }

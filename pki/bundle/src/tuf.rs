@@ -7,6 +7,7 @@
 use crate::error::{BundleError, shown};
 use crate::source::Files;
 use futures_core::Stream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,19 +24,39 @@ use crate::limits::{MAX_ROOT, MAX_ROOT_UPDATES, MAX_SNAPSHOT, MAX_TARGETS, MAX_T
 /// How the temporary directories begin.
 pub(crate) const SCRATCH: &str = "tuf-";
 
+/// Where temporary directories are made when `scratch` has no room: memory, on most systems.
+const ELSEWHERE: &str = "/dev/shm";
+
 /// Runs `tough` over `files`, starting from the trusted `root`, and returns the content of the named targets.
-/// `scratch` is a directory in which a temporary one can be made.
+/// `scratch` is a directory in which a temporary one can be made. When its disk is full or read-only another place serves as
+/// well, since nothing is kept there: a node whose disk is full must be able to start its agent.
 ///
 /// # Errors
 /// Whatever `tough` refuses, as one of our own kinds.
 pub(crate) async fn load(root: &[u8], files: &Arc<Files>, scratch: &Path) -> Result<Files, BundleError> {
+    let first = load_in(root, files, scratch).await;
+    if !matches!(first, Err(BundleError::State { .. })) {
+        return first;
+    }
+    for place in [&*std::env::temp_dir(), Path::new(ELSEWHERE)] {
+        match load_in(root, files, place).await {
+            Err(BundleError::State { .. }) => {}
+            other => return other,
+        }
+    }
+    first
+}
+
+async fn load_in(root: &[u8], files: &Arc<Files>, scratch: &Path) -> Result<Files, BundleError> {
+    let no_room = |seen: String| BundleError::State {
+        store: scratch.display().to_string(),
+        seen: format!("no temporary files: {seen}"),
+    };
     let directory = tempfile::Builder::new()
         .prefix(SCRATCH)
+        .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(scratch)
-        .map_err(|e| BundleError::State {
-            store: scratch.display().to_string(),
-            seen: e.to_string(),
-        })?;
+        .map_err(|e| no_room(e.to_string()))?;
     let limits = Limits {
         max_root_size: bound(MAX_ROOT),
         max_targets_size: bound(MAX_TARGETS),
@@ -52,7 +73,12 @@ pub(crate) async fn load(root: &[u8], files: &Arc<Files>, scratch: &Path) -> Res
         .expiration_enforcement(ExpirationEnforcement::Unsafe)
         .load()
         .await
-        .map_err(|e| refused(&e))?;
+        .map_err(|e| match &e {
+            Error::DatastoreCreate { .. } | Error::DatastoreOpen { .. } | Error::DatastoreRemove { .. } => {
+                no_room(root_cause(&e))
+            }
+            other => refused(other),
+        })?;
     let mut content = Files::new();
     let names: Vec<TargetName> = repository.all_targets().map(|(name, _)| name.clone()).collect();
     for name in names {

@@ -18,7 +18,10 @@ fn a_file_is_written_whole_with_exactly_its_mode() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     // No such directory: nothing appears, and the error names the place.
     let error = write_atomic(&directory.path().join("none/file"), b"", 0o600).unwrap_err();
-    assert!(error.is_missing() && error.to_string().contains("none"), "{error}");
+    assert!(
+        error.is_missing() && error.to_string().contains("none/file: "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -96,7 +99,10 @@ fn whether_a_file_could_be_written_is_known_before_and_leaves_nothing() {
     could_write(&directory.path().join("new")).unwrap();
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     let missing = could_write(&directory.path().join("none/new")).unwrap_err();
-    assert!(missing.is_missing(), "{missing}");
+    assert!(
+        missing.is_missing() && missing.to_string().contains("none/new: "),
+        "{missing}"
+    );
 }
 
 fn number(path: &Path) -> impl Fn(Timestamp) -> Result<u32, String> + Send + Sync + 'static {

@@ -1,5 +1,7 @@
 //! What may be shown, and how durations are read.
 
+use std::io::Write as _;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -123,4 +125,28 @@ fn a_line_of_a_log_is_one_line_that_shows_what_it_holds() {
     let mut out = Vec::new();
     LogLines::json(&mut out).write_all(json.as_bytes()).unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), "{\"a\":\"x\\u202e\\udb40\\udc01y\"}\n");
+}
+
+#[test]
+fn a_usage_error_quotes_nothing_that_deceives() {
+    let quoting = |words: Vec<OsString>| {
+        words
+            .first()
+            .map(|word| format!("unexpected {}\n  tip", word.to_string_lossy()))
+    };
+    let words = ["--bo\u{1b}[31m\u{202e}gus\nnoderelay: done"].map(OsString::from);
+    let shown = usage(words.clone(), "seen", quoting);
+    assert_eq!(shown, "unexpected --bo\\u{1b}[31m\\u{202e}gus\\nnoderelay: done\n  tip");
+    // Escaped, the words are good: what was seen counts.
+    assert_eq!(usage(words, "not\x1bgood\n", |_| None), "not\\u{1b}good\n");
+}
+
+#[test]
+fn yaml_that_would_deceive_is_shown_with_escapes_and_means_the_same() {
+    assert_eq!(shown_yaml("a: b\n".into(), String::new), "a: b\n");
+    let json = || "{\"a\":\"x\u{202e}\u{e0001}\"}".to_owned();
+    assert_eq!(
+        shown_yaml("a: x\u{202e}\u{e0001}\n".into(), json),
+        "{\"a\":\"x\\u202e\\U000e0001\"}\n"
+    );
 }

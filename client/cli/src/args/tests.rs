@@ -211,3 +211,23 @@ fn all_exist<'a>(cli: &clap::Command, text: &'a str) -> Result<(), &'a str> {
     }
     Ok(())
 }
+
+#[test]
+fn a_replay_has_a_pace_that_makes_sense() {
+    for bad in [
+        "--speed=nan",
+        "--speed=0",
+        "--speed=-1",
+        "--speed=inf",
+        "--idle=nan",
+        "--idle=-1",
+        "--idle=1e308",
+    ] {
+        let words = ["noderelay", "replay", bad, "file"].map(OsString::from);
+        assert!(parse(words.into_iter()).is_err(), "{bad}");
+    }
+    for good in ["--speed=0.5", "--idle=0", "--idle=1.5"] {
+        let words = ["noderelay", "replay", good, "file"].map(OsString::from);
+        assert!(parse(words.into_iter()).is_ok(), "{good}");
+    }
+}

@@ -43,5 +43,5 @@ pub fn public(file: &Path) -> Result<PublicKey> {
 }
 
 fn show(key: &PublicKey) -> Result<()> {
-    out::line(&format!("{key}\nid {}", key.id()))
+    out::text(&format!("{key}\nid {}\n", key.id()))
 }

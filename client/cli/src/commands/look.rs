@@ -2,9 +2,8 @@
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use noderelay_client::config::Config;
 use noderelay_client::doctor::DoctorOptions;
@@ -38,17 +37,14 @@ pub async fn whoami(output: Output, config: &Config) -> Result<ExitCode> {
 pub async fn replay(args: ReplayArgs, quiet: bool) -> Result<()> {
     let options = ReplayOptions {
         speed: if args.no_wait { 0.0 } else { args.speed },
-        idle: args
-            .idle
-            .filter(|s| s.is_finite() && *s >= 0.0)
-            .map(Duration::from_secs_f64),
+        idle: args.idle,
         terminal: std::io::stdout().is_terminal(),
         quiet,
     };
     let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
     match noderelay_client::replay::replay(&args.file, options, &mut stdout, &mut stderr).await {
         Err(ReplayError::Output(error)) => out::written(Err(error)),
-        other => Ok(other?),
+        other => other.with_context(|| args.file.display().to_string()),
     }
 }
 

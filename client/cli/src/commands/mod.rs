@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
 use noderelay_client::config::Config;
-use noderelay_pki::text::{chain, escape};
+use noderelay_pki::text::{chain, escape, shown_yaml};
 
 use crate::args::{Cli, Command, Global};
 use crate::out;
@@ -51,7 +51,9 @@ fn execute(cli: Cli) -> Result<ExitCode> {
         Command::CheckConfig => {
             let config = config(&global)?;
             let file = escape(&config.file.to_string_lossy(), 300);
-            out::text(&format!("# {file}\n{}", serde_saphyr::to_string(&config)?))?;
+            let json = serde_json::to_string_pretty(&config)?;
+            let yaml = shown_yaml(serde_saphyr::to_string(&config)?, || json);
+            out::text(&format!("# {file}\n{yaml}"))?;
         }
         Command::Policy(command) => one_thread()?.block_on(policy::run(command))?,
         Command::Shell(args) => return Ok(session::run(args, &global).into()),

@@ -108,11 +108,12 @@ fn role(subject: &SubjectArgs) -> Result<Role> {
 }
 
 fn inspect(file: &Path, output: Output) -> Result<()> {
-    let chain = pem::certificates(&files::read_bounded(file, files::MAX_PEM_FILE)?)?;
+    let named = || file.display().to_string();
+    let chain = pem::certificates(&files::read_bounded(file, files::MAX_PEM_FILE)?).with_context(named)?;
     let first = chain
         .first()
         .with_context(|| format!("{} holds no certificate", file.display()))?;
-    let facts = noderelay_pki::inspect::facts(first)?;
+    let facts = noderelay_pki::inspect::facts(first).with_context(named)?;
     match output {
         Output::Table => out::text(&facts.to_string()),
         Output::Json => out::json(&facts),

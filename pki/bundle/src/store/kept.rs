@@ -15,6 +15,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::time::Duration;
 
 const TRUST: &str = "trust.json";
@@ -179,6 +180,11 @@ impl Store {
             .truncate(false)
             .write(true)
             .open(self.directory.join(LOCK))
+            .or_else(|error| match error.kind() {
+                // What is there can still be read; the directory itself takes a lock as well.
+                ErrorKind::ReadOnlyFilesystem | ErrorKind::StorageFull => File::open(&self.directory),
+                _ => Err(error),
+            })
             .map_err(failed)?;
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
