@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! ROUTE (names this node?) → inner TLS, both sides show a certificate → OPEN (repeats cluster, node, purpose)
+//!                                                                      → STANDBY … OPEN, certificate looked at again
 //! ```
 //!
 //! Everything up to `OPEN` is bounded in time and size. The relay's header is only a claim: what it says is compared with
 //! what the node is, and again with what the client says inside the TLS. Never asks the policy and starts nothing.
 
 use std::io;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use jiff::Timestamp;
@@ -17,10 +19,10 @@ use noderelay_pki::name::{ClusterName, NodeName};
 use noderelay_pki::tls::{Leg, Party, refusal_in};
 use noderelay_pki::verify::{Expect, PeerRefused, Usage, VerifiedPeer};
 use noderelay_proto::code::Code;
-use noderelay_proto::control::{Open, Purpose, RouteHeader};
+use noderelay_proto::control::{Open, Purpose, RouteHeader, StandingBy};
 use noderelay_proto::error::ProtocolError;
 use noderelay_proto::frame::{Decoder, Direction};
-use noderelay_proto::message::{Opening, ToNode};
+use noderelay_proto::message::{Opening, ToClient, ToNode};
 use noderelay_proto::version::Version;
 use noderelay_proto::{resume, version};
 use rustls_pki_types::CertificateDer;
@@ -58,6 +60,25 @@ impl Client {
     pub fn verify_again(&self, party: &Party) -> Result<VerifiedPeer, PeerRefused> {
         party.peer(Some(&self.chain), Usage::Client, &Expect::Roles(CLIENTS), self.at)
     }
+}
+
+/// Whoever came over a stream, authenticated by the node itself.
+pub enum Arrived<S> {
+    /// With a wish for a session.
+    Session(Box<Accepted<S>>),
+    /// Ahead of time.
+    Early(Early<S>),
+}
+
+/// A client without a wish: what it gets is decided when it has one.
+pub struct Early<S>(Box<Inside<S>>);
+
+/// The inner leg of an authenticated client.
+struct Inside<S> {
+    client: Client,
+    resume_key: [u8; resume::LENGTH],
+    reader: FrameReader<ReadHalf<TlsStream<S>>, ToNode>,
+    writer: FrameWriter<WriteHalf<TlsStream<S>>>,
 }
 
 /// A client that asked for a session, authenticated by the node itself.
@@ -99,8 +120,11 @@ pub enum AcceptError {
     /// The first frame inside is not OPEN.
     #[error("the first message was {0}, not OPEN")]
     NotOpen(noderelay_proto::frame::Type),
+    /// The certificate was good when the client came, and is not any more.
+    #[error("the client's certificate is not accepted any more: {0}")]
+    Refused(#[source] PeerRefused),
     /// What OPEN repeats differs from the node or the header: a client's fault, or an attack on the path.
-    #[error("OPEN names {0}, which is not this node")]
+    #[error("the client asks for {0}, which is not this node")]
     WrongNode(String),
 }
 
@@ -110,6 +134,7 @@ impl AcceptError {
         match self {
             Self::NotForUs { .. } => Code::RelayNoSuchNode,
             Self::Tls(e) => refusal_in(e).map_or(Code::TransportTls, identity_code),
+            Self::Refused(refused) => identity_code(refused),
             Self::Version => Code::ProtocolVersion,
             Self::Framed(e) => e.code(),
             Self::NotOpen(_) => Code::ProtocolOutOfOrder,
@@ -138,7 +163,7 @@ pub async fn route<S: AsyncRead + Unpin>(mut stream: S, own: &Own) -> Result<For
     }
 }
 
-/// Inner TLS, then the wish. `stream` has passed [`route`].
+/// Inner TLS, then the wish, or the word that there is none yet. `stream` has passed [`route`].
 ///
 /// # Errors
 /// See [`AcceptError`]. What has to be said to an authenticated client is said before this returns.
@@ -147,7 +172,7 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     party: &Party,
     own: &Own,
     now: impl Fn() -> Timestamp,
-) -> Result<Accepted<S>, AcceptError> {
+) -> Result<Arrived<S>, AcceptError> {
     let tls = |error: &dyn std::fmt::Display| AcceptError::Tls(io::Error::other(error.to_string()));
     let config = party
         .server(Expect::Roles(CLIENTS), Leg::Inner, version::INNER)
@@ -172,34 +197,114 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
         .export_keying_material([0; resume::LENGTH], resume::KEY_LABEL, None)
         .map_err(|e| tls(&e))?;
     let (read, write) = tokio::io::split(stream);
-    let (mut reader, mut writer) = (FrameReader::new(read), FrameWriter::new(write));
-    let wish = match reader.demand().await {
-        Ok(ToNode::Open(open)) => check(open, own),
-        Ok(ToNode::Resume(_)) => {
-            let closed = closed(Code::SessionUnknown, "this node can't resume sessions yet");
-            let _ = writer.send(&closed).await;
-            return Err(AcceptError::NotOpen(noderelay_proto::frame::Type::Resume));
-        }
-        Ok(other) => Err(AcceptError::NotOpen(other.frame())),
-        Err(error) => Err(error.into()),
+    let mut inside = Inside {
+        client,
+        resume_key,
+        reader: FrameReader::new(read),
+        writer: FrameWriter::new(write),
     };
-    match wish {
-        Ok(open) => Ok(Accepted {
-            client,
-            open,
-            resume_key,
-            reader,
-            writer,
-        }),
-        Err(error) => {
-            let _ = writer.send(&closed(error.code(), &error.to_string())).await;
-            let _ = writer.finish().await;
+    match inside.reader.demand().await {
+        Ok(ToNode::Standby(standby)) if is_node(&standby.cluster, &standby.node, standby.purpose, own) => {
+            Ok(Arrived::Early(Early(Box::new(inside))))
+        }
+        Ok(ToNode::Standby(standby)) => {
+            let error = AcceptError::WrongNode(format!("{}/{}", standby.cluster, standby.node));
+            // It is on its way out, whether it hears why or not.
+            let _ = inside.close(error.code(), &error.to_string()).await;
             Err(error)
         }
+        first => inside
+            .wish(first, own)
+            .await
+            .map(|accepted| Arrived::Session(Box::new(accepted))),
     }
 }
 
-fn closed(code: Code, seen: &str) -> noderelay_proto::message::ToClient {
+impl<S: AsyncRead + AsyncWrite + Unpin> Inside<S> {
+    /// The wish in this first message. What has to be said when there is none is said before this returns.
+    async fn wish(mut self, first: Result<ToNode, FramedError>, own: &Own) -> Result<Accepted<S>, AcceptError> {
+        let wish = match first {
+            Ok(ToNode::Open(open)) => check(open, own),
+            Ok(ToNode::Resume(_)) => {
+                let closed = closed(Code::SessionUnknown, "this node can't resume sessions yet");
+                let _ = self.writer.send(&closed).await;
+                return Err(AcceptError::NotOpen(noderelay_proto::frame::Type::Resume));
+            }
+            Ok(other) => Err(AcceptError::NotOpen(other.frame())),
+            Err(error) => Err(error.into()),
+        };
+        match wish {
+            Ok(open) => Ok(Accepted {
+                client: self.client,
+                open,
+                resume_key: self.resume_key,
+                reader: self.reader,
+                writer: self.writer,
+            }),
+            Err(error) => {
+                // It is on its way out, whether it hears why or not.
+                let _ = self.close(error.code(), &error.to_string()).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn close(&mut self, code: Code, seen: &str) -> Result<(), FramedError> {
+        self.writer.send(&closed(code, seen)).await?;
+        self.writer.finish().await
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Early<S> {
+    /// Who it is.
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// Says for how long a wish is waited for.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn stand_by(&mut self, within: Duration) -> Result<(), FramedError> {
+        let secs = u32::try_from(within.as_secs()).unwrap_or(u32::MAX);
+        self.0.writer.send(&ToClient::from(StandingBy { secs })).await
+    }
+
+    /// Waits until the client says something; `false` when it left. Cancel safe, and holds no buffer.
+    pub async fn said_something(&mut self) -> bool {
+        self.0.reader.wait().await.unwrap_or(false)
+    }
+
+    /// Sends the client away.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub async fn close(&mut self, code: Code, seen: &str) -> Result<(), FramedError> {
+        self.0.close(code, seen).await
+    }
+
+    /// Takes the wish. The client is who its certificate says now, by what is trusted now.
+    ///
+    /// # Errors
+    /// See [`AcceptError`]. What has to be said is said before this returns.
+    pub async fn open(self, party: &Party, own: &Own, now: impl Fn() -> Timestamp) -> Result<Accepted<S>, AcceptError> {
+        let Self(mut inside) = self;
+        let first = inside.reader.demand().await;
+        let at = now();
+        match party.peer(Some(&inside.client.chain), Usage::Client, &Expect::Roles(CLIENTS), at) {
+            Ok(peer) => (inside.client.peer, inside.client.at) = (peer, at),
+            Err(refused) => {
+                let error = AcceptError::Refused(refused);
+                // It is on its way out, whether it hears why or not.
+                let _ = inside.close(error.code(), &error.to_string()).await;
+                return Err(error);
+            }
+        }
+        inside.wish(first, own).await
+    }
+}
+
+fn closed(code: Code, seen: &str) -> ToClient {
     let seen = crate::refusal::shown(seen);
     noderelay_proto::control::Closed {
         code: code.number(),

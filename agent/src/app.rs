@@ -34,6 +34,7 @@ use crate::places::Places;
 use crate::published::{InForce, Published};
 use crate::session::Node;
 use crate::sessions::{Sessions, random};
+use crate::standby::Standbys;
 use crate::start::Launcher;
 use crate::sweep;
 use crate::uplink::{self, Said};
@@ -80,6 +81,7 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
             limits: config.limits.clone(),
         },
         sessions: Sessions::new(config.limits.sessions),
+        standbys: Standbys::new(config.limits.standbys, config.limits.standbys_per_person),
         published: published.watch(),
         party: party.clone(),
         stop: CancellationToken::new(),

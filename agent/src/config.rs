@@ -89,6 +89,12 @@ pub struct Limits {
     pub stalled: Period,
     /// Sessions at once on this node.
     pub sessions: usize,
+    /// Clients that wait with a connection made ahead of time and without a session; 0: none.
+    pub standbys: usize,
+    /// The same for one person: a laptop and a jump host, each with a spare.
+    pub standbys_per_person: usize,
+    /// How long one of them may wait.
+    pub standby: Period,
     /// How long a session whose client vanished may wait before it is ended. Short, since coming back to a session is
     /// not possible yet.
     pub resume_window: Period,
@@ -117,6 +123,9 @@ impl Default for Limits {
             registration: secs(10),
             stalled: secs(60),
             sessions: 256,
+            standbys: 256,
+            standbys_per_person: 4,
+            standby: secs(300),
             resume_window: secs(10),
             hup_grace: secs(5),
             reload: secs(5),
@@ -140,6 +149,7 @@ impl Limits {
             ("handshake", self.handshake),
             ("registration", self.registration),
             ("stalled", self.stalled),
+            ("standby", self.standby),
             ("hup_grace", self.hup_grace),
             ("reload", self.reload),
             ("sweep", self.sweep),

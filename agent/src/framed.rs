@@ -51,6 +51,12 @@ impl<R: AsyncRead + Unpin, T: Message> FrameReader<R, T> {
         }
     }
 
+    /// What it reads from, with what was read and not taken lost.
+    #[cfg(test)]
+    pub fn into_inner(self) -> R {
+        self.input
+    }
+
     /// The next message, waiting for it; `None` at a clean end.
     pub async fn next(&mut self) -> Result<Option<T>, FramedError> {
         loop {
@@ -71,6 +77,19 @@ impl<R: AsyncRead + Unpin, T: Message> FrameReader<R, T> {
     /// The next message that is already here.
     pub fn buffered(&mut self) -> Result<Option<T>, FramedError> {
         Ok(self.frames.next()?)
+    }
+
+    /// Waits for bytes without room for them: for a peer that may say nothing for minutes. `false` at the end. Cancel safe.
+    pub async fn wait(&mut self) -> Result<bool, FramedError> {
+        if self.frames.buffer().is_empty() {
+            self.frames = Frames::new();
+            let mut first = [0; 1];
+            if self.input.read(&mut first).await? == 0 {
+                return Ok(false);
+            }
+            self.frames.push(&first);
+        }
+        Ok(true)
     }
 
     /// Reads once; `false` at a clean end. Cancel safe.

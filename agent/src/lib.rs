@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! uplink     dials out to relays, registers, receives one stream per session channel
-//! accept     inner TLS with the client itself          -> Accepted { Open, VerifiedPeer }
+//! accept     inner TLS with the client itself          -> Accepted { Open, VerifiedPeer }, or Early without a wish
+//! standby    … which waits for it                      -> Accepted
 //! sessions   the session is registered first            -> Registered (a guard)
 //! authorize  the signed policy is asked                 -> Permit, or a Refusal that explains itself
 //! recorder   the recording is opened                    -> Recording
@@ -34,6 +35,7 @@ mod recorder;
 mod refusal;
 mod session;
 mod sessions;
+mod standby;
 mod start;
 mod sweep;
 #[cfg(test)]

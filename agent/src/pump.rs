@@ -221,7 +221,7 @@ fn allowed(message: ToNode, bytes: &mut u64) -> ToHolder {
             ToNode::Data(data).into()
         }
         ToNode::Closed(_) => terminate(Code::SessionLeft, "the client left"),
-        ToNode::Open(_) | ToNode::Resume(_) => out_of_order(message.frame()),
+        ToNode::Open(_) | ToNode::Resume(_) | ToNode::Standby(_) => out_of_order(message.frame()),
         sequenced => sequenced.into(),
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::accept::{self, Accepted, Client, ForUs, Own};
+use crate::accept::{self, Accepted, Arrived, Client, ForUs, Own};
 use crate::account;
 use crate::authorize::{self, Wish};
 use crate::config::Config;
@@ -30,6 +30,7 @@ use crate::pump::{self, Leg, terminate};
 use crate::recorder;
 use crate::refusal::{Refusal, shown};
 use crate::sessions::{Begun, Entry, Live, Sessions};
+use crate::standby::{self, Standbys};
 use crate::start::{self, Facts, Holder, Launcher};
 use crate::sweep;
 
@@ -49,6 +50,8 @@ pub struct Node {
     pub denials: Denials,
     /// The live sessions.
     pub sessions: Sessions,
+    /// Who waits without a session.
+    pub standbys: Standbys,
     /// How holders are started.
     pub launcher: Launcher,
     /// Cancelled when the agent stops: legs end then, sessions don't.
@@ -63,14 +66,25 @@ const STARTING: Duration = Duration::from_secs(30);
 /// A node's disk answers within moments, or is sick.
 const DISK: Duration = Duration::from_secs(20);
 
-/// Serves a stream whose header names this node. `slot` is given back as soon as the client has asked for its session.
-pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, stream: ForUs<S>, slot: OwnedSemaphorePermit) {
+/// Serves a stream whose header names this node. `slot` is given back as soon as the client has asked for its session, or said that it
+/// will; `carried` is held while there is one.
+pub async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
+    node: &Node,
+    stream: ForUs<S>,
+    slot: OwnedSemaphorePermit,
+    carried: Arc<()>,
+) {
     let within = node.config.limits.handshake.duration();
     let accepted = accept::accept(stream, &node.party, &node.own, Timestamp::now);
     let accepted = tokio::time::timeout(within, accepted).await;
     drop(slot);
     match accepted {
-        Ok(Ok(accepted)) => session(node, accepted).await,
+        Ok(Ok(Arrived::Session(accepted))) => session(node, *accepted).await,
+        Ok(Ok(Arrived::Early(early))) => {
+            if let Some((accepted, _carried)) = standby::wait(node, early, carried).await {
+                session(node, accepted).await;
+            }
+        }
         Ok(Err(error)) => node.denials.stranger(error.code(), &error, Instant::now()),
         Err(_) => {
             let seen = format!("no OPEN within {within:?}");

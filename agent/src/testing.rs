@@ -36,6 +36,7 @@ use crate::places::Places;
 use crate::published::{InForce, Published};
 use crate::session::Node;
 use crate::sessions::Sessions;
+use crate::standby::Standbys;
 use crate::start::Launcher;
 
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
@@ -296,6 +297,7 @@ pub(crate) fn node(fleet: &Fleet, root: &Path, limits: &str, in_force: watch::Re
         places,
         denials: Denials::new(own.clone()),
         sessions: Sessions::new(config.limits.sessions),
+        standbys: Standbys::new(config.limits.standbys, config.limits.standbys_per_person),
         stop: CancellationToken::new(),
         streams: TaskTracker::new(),
         config,

@@ -241,11 +241,9 @@ impl Uplink {
     fn take(&self, opened: Stream, carried: Arc<()>) {
         match Arc::clone(&self.slots).try_acquire_owned() {
             Ok(slot) => {
-                let work = stream(Arc::clone(&self.node), opened, slot);
-                self.node.streams.spawn(async move {
-                    work.await;
-                    drop(carried);
-                });
+                self.node
+                    .streams
+                    .spawn(stream(Arc::clone(&self.node), opened, slot, carried));
             }
             // Left alone it would hold room in the window that all streams of the link share.
             Err(_) => opened.reset(Code::AgentNotReady),
@@ -271,12 +269,13 @@ async fn until(leaving: Option<(Instant, Duration)>) {
     }
 }
 
-/// A stream that a relay opened. The slot is held until the client has asked for its session.
-async fn stream(node: Arc<Node>, stream: Stream, slot: tokio::sync::OwnedSemaphorePermit) {
+/// A stream that a relay opened. The slot is held until the client has asked for its session; `carried` while one runs, or may
+/// be about to.
+async fn stream(node: Arc<Node>, stream: Stream, slot: tokio::sync::OwnedSemaphorePermit, carried: Arc<()>) {
     let within = node.config.limits.handshake.duration();
     let routed = tokio::time::timeout(within, accept::route(stream, &node.own)).await;
     match routed {
-        Ok(Ok(ours)) => session::serve(&node, ours, slot).await,
+        Ok(Ok(ours)) => session::serve(&node, ours, slot, carried).await,
         Ok(Err((stream, error))) => {
             node.denials.stranger(error.code(), &error, Instant::now());
             stream.reset(error.code());

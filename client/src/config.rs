@@ -13,6 +13,7 @@
 //! escape: "~"                      # or none
 //! keepalive: 15s                   # how long the node may be silent before it is asked
 //! patience: 20s                    # how long it may take to answer before the path counts as lost
+//! warm: standby                    # what noderelay warm keeps and sessions use: standby, connections or none
 //! ```
 //!
 //! Unknown keys are an error. Relative paths start at the folder of the file. `NODERELAY_CONFIG` names another file;
@@ -66,6 +67,8 @@ pub struct Config {
     /// How long the answer may take.
     #[serde(serialize_with = "period")]
     pub patience: Duration,
+    /// What the warm process keeps, and sessions use when it runs.
+    pub warm: Warm,
 }
 
 fn key<S: serde::Serializer>(key: &Option<u8>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -78,6 +81,19 @@ fn key<S: serde::Serializer>(key: &Option<u8>, serializer: S) -> Result<S::Ok, S
 fn period<S: serde::Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     Period::from_millis(millis).serialize(serializer)
+}
+
+/// How much is kept from one session to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Warm {
+    /// Nothing: each session dials.
+    None,
+    /// Connections to relays. What is said inside the inner TLS passes through the session's own process alone.
+    Connections,
+    /// These, and an inner leg to each node that was used lately.
+    #[default]
+    Standby,
 }
 
 /// The files of an identity.
@@ -123,6 +139,8 @@ struct File {
     escape: Option<String>,
     keepalive: Option<Period>,
     patience: Option<Period>,
+    #[serde(default)]
+    warm: Warm,
 }
 
 /// The variables of the environment that matter here.
@@ -268,6 +286,7 @@ impl Config {
             escape: escape_key,
             keepalive: parsed.keepalive.map_or(DEFAULT_KEEPALIVE, Period::duration),
             patience: parsed.patience.map_or(DEFAULT_PATIENCE, Period::duration),
+            warm: parsed.warm,
         })
     }
 }

@@ -97,7 +97,7 @@ impl Ways {
     }
 
     /// Every address that is tried next, with whom it must lead to.
-    fn doors(&self) -> Vec<(String, Expect)> {
+    pub(crate) fn doors(&self) -> Vec<(String, Expect)> {
         let most = if self.single { 1 } else { usize::MAX };
         self.left
             .iter()

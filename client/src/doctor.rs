@@ -303,7 +303,7 @@ async fn through(way: Ways, creds: &Creds, target: &Target) -> Result<String, Fa
 
 /// The inner TLS without a session: the node shows its certificate, and has a moment to refuse ours.
 async fn handshake(stream: Stream, creds: &Creds, target: &Target) -> Result<(), Refusal> {
-    let mut stream = inner::connect(stream, &creds.party, &target.identity, &[]).await?;
+    let mut stream = inner::connect(stream, &creds.party, &target.identity, &[], inner::HANDSHAKE).await?;
     // An error here is the same as the one that reading gives.
     let _ = stream.shutdown().await;
     match timeout(REFUSAL, stream.read(&mut [0; 1])).await {

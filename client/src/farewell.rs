@@ -32,13 +32,13 @@ const READ: usize = 16 * 1024;
 #[must_use = "without it the node does not hear the last words"]
 pub struct Farewell<S> {
     stream: S,
-    link: Link,
+    link: Option<Link>,
     answers: bool,
 }
 
 impl<S: AsyncRead + Unpin> Farewell<S> {
-    /// `answers`: whether the path still works, so that the end of the node's side can be expected.
-    pub fn new(stream: S, link: Link, answers: bool) -> Self {
+    /// `link`: the connection, when it is ours alone; the warm process keeps its own. `answers`: whether the path still works, so that the end of the node's side can be expected.
+    pub fn new(stream: S, link: Option<Link>, answers: bool) -> Self {
         Self { stream, link, answers }
     }
 
@@ -47,8 +47,9 @@ impl<S: AsyncRead + Unpin> Farewell<S> {
         if self.answers {
             until_end(&mut self.stream, LIMIT).await;
         }
+        let Some(link) = self.link else { return };
         // The last packet leaves with the next turns of the runtime; nobody waits for an answer to it.
-        self.link.connection.close(Code::Ok.number().into(), b"");
+        link.connection.close(Code::Ok.number().into(), b"");
         for _ in 0..4 {
             tokio::task::yield_now().await;
         }

@@ -6,6 +6,7 @@
 //! | a code with which a relay broke stream or connection | refused: try the next relay. Never final, whatever it says |
 //! | a certificate that we refuse, an alert, before the node has proved who it is | refused: whoever carries the bytes can make these |
 //! | an alert, a code or a breach of the protocol inside the inner TLS | final |
+//! | an error that holds a fault already (what the warm process carried) | that fault |
 //!
 //! Pure: errors in, [`Fault`] out. No text of an error is searched for meaning.
 
@@ -31,6 +32,14 @@ pub struct Fault {
     /// What was seen. May hold text from elsewhere.
     pub seen: String,
 }
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.code, self.seen)
+    }
+}
+
+impl std::error::Error for Fault {}
 
 impl Fault {
     /// A fault with the class that its code has. Where nothing was seen, the code's summary stands for it.
@@ -82,6 +91,9 @@ pub fn before_proof(error: &io::Error) -> Fault {
 
 /// Classifies an error of the inner TLS once the node has proved who it is.
 pub fn of_stream(error: &io::Error) -> Fault {
+    if let Some(fault) = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
+        return fault.clone();
+    }
     if let Some(refused) = refusal_in(error) {
         return Fault::new(
             identity_code(refused),

@@ -32,23 +32,39 @@ use crate::faults::{self, Fault};
 mod tests;
 
 /// How long the node may take for its part of the handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long it may take to decide, open the recording and answer.
-const ANSWER: Duration = Duration::from_secs(30);
+pub const ANSWER: Duration = Duration::from_secs(30);
 /// Size of a read while the answer is awaited.
 const READ: usize = 16 * 1024;
 /// What TLS keeps back for us before it refuses more, once the connection is up.
 const TLS_BUFFER: usize = 64 * 1024;
 
+/// What a session's frames travel over, whatever carries it.
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + std::fmt::Debug> Duplex for S {}
+
 /// An open session.
 #[derive(Debug)]
 pub struct Session<S> {
-    /// The inner TLS.
-    pub stream: TlsStream<S>,
+    /// The inner TLS, or a carrier of what is said inside it.
+    pub stream: S,
     /// What came behind OPENED.
     pub frames: Frames<ToClient>,
     /// The terms.
     pub opened: Opened,
+}
+
+impl<S: Duplex + 'static> Session<S> {
+    /// The same, with what carries it out of sight.
+    pub fn boxed(self) -> Session<Box<dyn Duplex>> {
+        Session {
+            stream: Box::new(self.stream),
+            frames: self.frames,
+            opened: self.opened,
+        }
+    }
 }
 
 /// Why there is none.
@@ -72,8 +88,14 @@ impl From<Fault> for Refusal {
 /// Makes the inner connection to `node`, with `early` as its first bytes.
 ///
 /// # Errors
-/// The node is not who it should be, does not accept us, or the path failed.
-pub async fn connect<S>(stream: S, party: &Party, node: &Identity, early: &[u8]) -> Result<TlsStream<S>, Fault>
+/// The node is not who it should be, does not accept us, or the path failed or took longer than `within`.
+pub async fn connect<S>(
+    stream: S,
+    party: &Party,
+    node: &Identity,
+    early: &[u8],
+    within: Duration,
+) -> Result<TlsStream<S>, Fault>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -88,7 +110,7 @@ where
         connection.set_buffer_limit(Some(TLS_BUFFER));
     });
     kept.map_err(|error| internal(error.to_string()))?;
-    let stream = match timeout(HANDSHAKE, connecting).await {
+    let stream = match timeout(within, connecting).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Err(faults::before_proof(&error)),
         Err(_) => {
@@ -112,15 +134,27 @@ where
 ///
 /// # Errors
 /// The connection failed, or the node refused.
-pub async fn open<S>(stream: S, party: &Party, node: &Identity, wish: Open) -> Result<Session<S>, Refusal>
+pub async fn open<S>(stream: S, party: &Party, node: &Identity, wish: Open) -> Result<Session<TlsStream<S>>, Refusal>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut early = BytesMut::new();
     ToNode::Open(wish).encode(&mut early);
-    let mut stream = connect(stream, party, node, &early).await?;
+    let stream = connect(stream, party, node, &early, HANDSHAKE).await?;
+    opened(stream, node, ANSWER).await
+}
+
+/// Waits for what `node` says to the wish that it was sent.
+///
+/// # Errors
+/// The connection failed, nothing came `within` this time, or the node refused.
+pub async fn opened<S: AsyncRead + Unpin>(
+    mut stream: S,
+    node: &Identity,
+    within: Duration,
+) -> Result<Session<S>, Refusal> {
     let mut frames = Frames::new();
-    let opened = match timeout(ANSWER, answer(&mut stream, &mut frames)).await {
+    let opened = match timeout(within, answer(&mut stream, &mut frames)).await {
         Ok(answer) => answer?,
         Err(_) => {
             return Err(

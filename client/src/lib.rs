@@ -5,7 +5,7 @@
 //! [`terminal`] (raw and restored), [`modes`] (what the remote program left on), [`escape`] (local keys), [`stdio`],
 //! [`screen`], [`signals`], [`message`] (what the user is told) and [`status`] (what programs are told).
 //!
-//! Other commands: [`doctor`], [`whoami`], [`replay`].
+//! [`warm`] keeps connections from one session to the next. Other commands: [`doctor`], [`whoami`], [`replay`].
 //!
 //! What the client never does: it returns 0 only after an explicit exit of the remote command; it takes no text of a
 //! peer as its own; it decides nothing about access (the node does).
@@ -34,6 +34,7 @@ pub mod stdio;
 pub mod target;
 pub mod terminal;
 pub mod waiting;
+pub mod warm;
 pub mod whoami;
 
 #[cfg(test)]

@@ -265,6 +265,8 @@ fn fix(code: Code, node: &str) -> String {
         Code::AgentInternal => "The log of the agent on the node has the cause.".into(),
         Code::AgentNotReady => "The agent has no valid bundle or certificate yet; its log has the cause.".into(),
 
+        Code::AgentStandby => "Nothing has to be done: a session opens all the same.".into(),
+
         Code::Unknown(_) => "The other side is newer than this program: update it.".into(),
     }
 }

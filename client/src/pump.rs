@@ -41,7 +41,7 @@ mod outward;
 mod report;
 
 use outward::send;
-pub(crate) use report::words;
+pub use report::words;
 #[cfg(test)]
 mod tests;
 
@@ -299,11 +299,13 @@ impl<'a> Pump<'a> {
                 let fault = Fault::new(Code::from_number(closed.code), Origin::Agent, closed.seen);
                 return self.verdict = Some(Ended::Closed(fault));
             }
-            other @ (ToClient::Opened(_) | ToClient::Denied(_) | ToClient::Resumed(_)) => Fault::new(
-                Code::ProtocolOutOfOrder,
-                Origin::Client,
-                format!("the node sent {} in an open session", other.frame()),
-            ),
+            other @ (ToClient::Opened(_) | ToClient::Denied(_) | ToClient::Resumed(_) | ToClient::StandingBy(_)) => {
+                Fault::new(
+                    Code::ProtocolOutOfOrder,
+                    Origin::Client,
+                    format!("the node sent {} in an open session", other.frame()),
+                )
+            }
         };
         self.cannot_hear(breach);
     }

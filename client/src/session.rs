@@ -14,16 +14,14 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use noderelay_link::Stream;
 use noderelay_pki::name::ClusterName;
 use noderelay_pki::text::escape;
 use noderelay_proto::code::{Code, Origin};
-use tokio_rustls::client::TlsStream;
 
 use crate::config::Config;
 use crate::farewell::Farewell;
 use crate::faults::Fault;
-use crate::inner::Refusal;
+use crate::inner::{Duplex, Refusal};
 use crate::message::Message;
 use crate::open::{WantTerminal, Work};
 use crate::signals::Signals;
@@ -110,6 +108,8 @@ pub struct SessionOptions {
     pub quiet: bool,
     /// Every step is told.
     pub verbose: bool,
+    /// Whether what is kept warm is used.
+    pub warm: bool,
     /// The way.
     pub path: PathChoice,
 }
@@ -131,6 +131,7 @@ impl SessionOptions {
             status: None,
             quiet: false,
             verbose: false,
+            warm: true,
             path: PathChoice::Relay,
         }
     }
@@ -223,7 +224,7 @@ struct Over {
     /// What is to be said.
     message: Option<Message>,
     /// What is left to do after it was said; nothing when there was no session.
-    farewell: Option<Farewell<TlsStream<Stream>>>,
+    farewell: Option<Farewell<Box<dyn Duplex>>>,
 }
 
 /// The steps: each takes what the one before made.

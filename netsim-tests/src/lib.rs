@@ -18,3 +18,4 @@ pub mod process;
 pub mod terminal;
 pub mod told;
 pub mod unfinished;
+pub mod warm;

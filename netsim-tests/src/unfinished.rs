@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use noderelay_agent::accept::{self, Own};
+use noderelay_agent::accept::{self, Arrived, Own};
 use noderelay_link::{Dialer, Link, Stream, agent_transport};
 use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE, LeafSpec};
 use noderelay_pki::identity::Role;
@@ -109,9 +109,10 @@ async fn serve(address: &str, party: Party, act: Act, attached: mpsc::Sender<()>
     let Ok(stream) = accept::route(Stream::new(send, recv), &own).await else {
         panic!("a stream for somebody else");
     };
-    let accepted = accept::accept(stream, &party, &own, Timestamp::now)
-        .await
-        .expect("a client");
+    let arrived = accept::accept(stream, &party, &own, Timestamp::now).await;
+    let Arrived::Session(accepted) = arrived.expect("a client") else {
+        panic!("a client without a wish");
+    };
     let mut writer = accepted.writer;
     let opened = Opened {
         session: Bytes::from_static(&[9; 16]),

@@ -126,7 +126,12 @@ impl Meeting {
     ) -> (Result<Accepted<DuplexStream>, AcceptError>, Option<T>) {
         let (theirs, ours) = duplex(256 * 1024);
         let own = self.fleet.own(NODE);
-        let node = accept(ForUs(ours), &self.node, &own, Timestamp::now);
+        let node = async {
+            match accept(ForUs(ours), &self.node, &own, Timestamp::now).await? {
+                Arrived::Session(accepted) => Ok(*accepted),
+                Arrived::Early(_) => panic!("no wish"),
+            }
+        };
         let client = async {
             let inside = TlsConnector::from(config).connect(tls::server_name(), theirs).await;
             match inside {
@@ -300,4 +305,105 @@ async fn an_expired_certificate_is_refused() {
     let error = result.map(|_| ()).unwrap_err();
     assert_eq!(error.code(), Code::IdentityExpired);
     assert!(error.to_string().contains("expired"), "{error}");
+}
+
+/// Kim comes early, hears for how long, and then says `bytes`; gives what the node makes of it at `at`, and what kim was told after that.
+async fn early(
+    meeting: &Meeting,
+    bytes: &[u8],
+    at: Timestamp,
+    meanwhile: impl FnOnce(),
+) -> (Result<Accepted<DuplexStream>, AcceptError>, Vec<ToClient>) {
+    let (theirs, ours) = duplex(256 * 1024);
+    let own = meeting.fleet.own(NODE);
+    let node = async {
+        let Arrived::Early(mut early) = accept(ForUs(ours), &meeting.node, &own, Timestamp::now).await? else {
+            panic!("a wish");
+        };
+        early.stand_by(Duration::from_secs(7)).await.unwrap();
+        assert!(early.said_something().await);
+        meanwhile();
+        early.open(&meeting.node, &own, || at).await
+    };
+    let client = async {
+        let connector = TlsConnector::from(meeting.kim());
+        let mut inside = connector.connect(tls::server_name(), theirs).await.unwrap();
+        let standby = noderelay_proto::control::Standby {
+            cluster: own.cluster.to_string(),
+            node: NODE.into(),
+            purpose: Purpose::Session.into(),
+        };
+        inside.write_all(&encoded(&ToNode::from(standby))).await.unwrap();
+        inside.flush().await.unwrap();
+        let mut reader = FrameReader::<_, ToClient>::new(inside);
+        let standing = reader.demand().await.unwrap();
+        assert_eq!(standing, ToClient::from(StandingBy { secs: 7 }));
+        let mut inside = reader.into_inner();
+        inside.write_all(bytes).await.unwrap();
+        inside.flush().await.unwrap();
+        let mut reader = FrameReader::<_, ToClient>::new(inside);
+        let mut told = Vec::new();
+        while let Ok(Ok(Some(message))) = tokio::time::timeout(Duration::from_millis(500), reader.next()).await {
+            told.push(message);
+        }
+        told
+    };
+    soon(async { tokio::join!(node, client) }).await
+}
+
+#[tokio::test]
+async fn a_client_that_came_early_opens_as_any_other() {
+    let meeting = Meeting::new();
+    let open = meeting.fleet.open(NODE);
+    let wish = encoded(&ToNode::from(open.clone()));
+    let (accepted, _) = early(&meeting, &wish, Timestamp::now(), || ()).await;
+    let accepted = accepted.map_err(|e| e.to_string()).unwrap();
+    assert_eq!(accepted.open, open);
+    assert_eq!(accepted.client.peer.identity(), &meeting.fleet.user("kim"));
+    assert_ne!(accepted.resume_key, [0; resume::LENGTH]);
+}
+
+#[tokio::test]
+async fn the_certificate_of_a_client_that_came_early_is_looked_at_again() {
+    let wish = |meeting: &Meeting| encoded(&ToNode::from(meeting.fleet.open(NODE)));
+    let meeting = Meeting::new();
+    let later = noderelay_pki::time::after(Timestamp::now(), DAY * 2);
+    let (result, told) = early(&meeting, &wish(&meeting), later, || ()).await;
+    let error = result.map(|_| ()).unwrap_err();
+    assert_eq!(error.code(), Code::IdentityExpired, "{error}");
+    assert_eq!(closed_with(&told), Code::IdentityExpired);
+
+    let meeting = Meeting::new();
+    let other = || meeting.node.trust.set(Fleet::new().trust());
+    let (result, told) = early(&meeting, &wish(&meeting), Timestamp::now(), other).await;
+    let error = result.map(|_| ()).unwrap_err();
+    assert_eq!(closed_with(&told), error.code());
+    assert!(matches!(error, AcceptError::Refused(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_client_that_came_early_can_say_nothing_but_its_wish() {
+    let meeting = Meeting::new();
+    let open = meeting.fleet.open(NODE);
+    let elsewhere = Open {
+        node: "gpu-8".into(),
+        ..open.clone()
+    };
+    let again = noderelay_proto::control::Standby {
+        cluster: open.cluster.clone(),
+        node: open.node.clone(),
+        purpose: open.purpose,
+    };
+    for (bytes, code) in [
+        (
+            encoded(&ToNode::Data(Bytes::from_static(b"ls"))),
+            Code::ProtocolOutOfOrder,
+        ),
+        (encoded(&ToNode::from(again)), Code::ProtocolOutOfOrder),
+        (encoded(&ToNode::from(elsewhere)), Code::ProtocolWrongNode),
+        (BytesMut::from(&[0x3f, 0][..]), Code::ProtocolUnknownFrame),
+    ] {
+        let (_, told) = early(&meeting, &bytes, Timestamp::now(), || ()).await;
+        assert_eq!(closed_with(&told), code);
+    }
 }

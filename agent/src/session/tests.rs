@@ -5,7 +5,7 @@ use noderelay_audit::Reader;
 use noderelay_audit::read::Event as Recorded;
 use noderelay_pki::tls::{self, Leg};
 use noderelay_pki::verify::Expect;
-use noderelay_proto::control::{Purpose, RouteHeader};
+use noderelay_proto::control::{Purpose, RouteHeader, Standby, StandingBy};
 use noderelay_proto::message::{Opening, ToNode};
 use noderelay_proto::version::{self, Version};
 use tokio::io::{AsyncWriteExt as _, DuplexStream, ReadHalf, WriteHalf, duplex};
@@ -39,6 +39,9 @@ struct Rig {
     publisher: Publisher,
     in_force: watch::Sender<Arc<InForce>>,
     node: Arc<Node>,
+    slots: Arc<Semaphore>,
+    /// As the link's task has it: one more for each stream over which something runs.
+    carried: Arc<()>,
     _folder: tempfile::TempDir,
 }
 
@@ -54,6 +57,8 @@ impl Rig {
             publisher,
             in_force,
             node,
+            slots: Arc::new(Semaphore::new(1)),
+            carried: Arc::new(()),
             _folder: folder,
         }
     }
@@ -112,9 +117,25 @@ impl Rig {
     }
 
     fn serve(&self, ours: ForUs<DuplexStream>) -> JoinHandle<()> {
-        let (node, slots) = (Arc::clone(&self.node), Arc::new(Semaphore::new(1)));
-        let slot = slots.try_acquire_owned().unwrap();
-        tokio::spawn(async move { serve(&node, ours, slot).await })
+        let (node, carried) = (Arc::clone(&self.node), Arc::clone(&self.carried));
+        // Whoever came before and holds no slot any more left it to us.
+        let slot = Arc::clone(&self.slots).try_acquire_owned();
+        let slot = slot.unwrap_or_else(|_| Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap());
+        tokio::spawn(async move { serve(&node, ours, slot, carried).await })
+    }
+
+    /// Somebody comes ahead of time.
+    async fn come_early(&self, party: &Party) -> (Guest, JoinHandle<()>) {
+        let (theirs, ours) = self.stream().await;
+        let served = self.serve(ours);
+        let mut guest = soon(self.guest(party, theirs)).await;
+        let standby = Standby {
+            cluster: "alpha".into(),
+            node: "gpu-7".into(),
+            purpose: Purpose::Session.into(),
+        };
+        guest.writer.send(&ToNode::from(standby)).await.unwrap();
+        (guest, served)
     }
 
     /// The code at the end of the one recording.
@@ -272,9 +293,10 @@ async fn what_comes_in_force_between_decision_and_start_counts() {
     let accepted = tokio::spawn(async move { accept::accept(ours, &node.party, &node.own, Timestamp::now).await });
     let mut guest = soon(rig.guest(&kim, theirs)).await;
     guest.writer.send(&ToNode::Open(rig.open(LONG))).await.unwrap();
-    let Ok(Accepted { client, open, .. }) = soon(accepted).await.unwrap() else {
+    let Ok(Arrived::Session(accepted)) = soon(accepted).await.unwrap() else {
         panic!("not accepted");
     };
+    let Accepted { client, open, .. } = *accepted;
     let (_permit, mut standing, _) = decide(&rig.node, &client, &open).unwrap();
     rig.publish(FOR_NOBODY).await;
     let begun = Begun {
@@ -380,4 +402,62 @@ async fn a_holder_that_hears_its_order_is_left_to_it() {
     let (first, last) = (noted.first().unwrap(), noted.last().unwrap());
     assert!(last - first < 400, "hung up on twice: {noted:?}");
     assert_eq!(rig.recorded().as_deref(), Some("session.policy"));
+}
+
+#[tokio::test]
+async fn a_client_that_came_early_holds_nothing_up_and_then_opens_a_session() {
+    let rig = Rig::new("{standby: 77s, resume_window: 60s, hup_grace: 300ms}").await;
+    let (mut guest, served) = rig.come_early(&rig.kim()).await;
+    assert_eq!(guest.next().await, ToClient::from(StandingBy { secs: 77 }));
+    settle().await;
+    assert_eq!(rig.slots.available_permits(), 1, "the slot is free");
+    assert_eq!(Arc::strong_count(&rig.carried), 1, "nothing runs over the link");
+    assert_eq!((rig.node.standbys.count(), rig.node.sessions.count()), (1, 0));
+    guest.writer.send(&ToNode::Open(rig.open(LONG))).await.unwrap();
+    guest.says_opened_and_begun().await;
+    assert_eq!(Arc::strong_count(&rig.carried), 2, "a session runs over the link");
+    assert_eq!((rig.node.standbys.count(), rig.node.sessions.count()), (0, 1));
+    rig.publish(FOR_NOBODY).await;
+    assert_eq!(guest.closed().await, Code::SessionPolicy);
+    drop(guest);
+    soon(served).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_came_early_is_judged_by_the_policy_of_the_moment_in_which_it_opens() {
+    let rig = Rig::new(LIMITS).await;
+    let (mut guest, served) = rig.come_early(&rig.kim()).await;
+    assert!(matches!(guest.next().await, ToClient::StandingBy(_)));
+    rig.publish(FOR_NOBODY).await;
+    guest.writer.send(&ToNode::Open(rig.open(LONG))).await.unwrap();
+    assert_eq!(guest.closed().await, Code::PolicyDenied);
+    soon(served).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_comes_early_waits_for_so_long_and_not_in_any_number() {
+    let rig = Rig::new("{standby: 100ms, standbys_per_person: 1}").await;
+    let kim = rig.kim();
+    let (mut first, served) = rig.come_early(&kim).await;
+    assert!(matches!(first.next().await, ToClient::StandingBy(_)));
+    assert_eq!(first.closed().await, Code::AgentStandby);
+    soon(served).await.unwrap();
+
+    let rig = Rig::new("{standby: 1h, standbys_per_person: 1}").await;
+    let kim = rig.kim();
+    let (mut first, served) = rig.come_early(&kim).await;
+    assert!(matches!(first.next().await, ToClient::StandingBy(_)));
+    let (mut second, turned_away) = rig.come_early(&kim).await;
+    assert_eq!(second.closed().await, Code::AgentStandby);
+    soon(turned_away).await.unwrap();
+    // Leaving is free, and makes room.
+    drop(first);
+    soon(served).await.unwrap();
+    assert_eq!(rig.node.standbys.count(), 0);
+    // An agent that stops waits for nobody.
+    let (mut third, served) = rig.come_early(&kim).await;
+    assert!(matches!(third.next().await, ToClient::StandingBy(_)));
+    rig.node.stop.cancel();
+    assert_eq!(third.closed().await, Code::SessionAgentStopping);
+    soon(served).await.unwrap();
 }

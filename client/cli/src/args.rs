@@ -46,6 +46,9 @@ pub enum Command {
     #[cfg(feature = "demo")]
     #[command(after_help = examples::DEMO)]
     Demo(DemoArgs),
+    /// Keep connections to relays and recent nodes warm in the background, so that sessions open faster
+    #[command(after_help = examples::WARM, override_usage = "noderelay warm [--for SPAN] [--idle SPAN]\n       noderelay warm stop\n       noderelay warm status [-o json]")]
+    Warm(WarmArgs),
     /// Check path, identity, policy and grant for NODE
     #[command(after_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
@@ -97,6 +100,9 @@ pub struct SessionArgs {
     /// Profile to run under [default: the node's]
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
+    /// Dial, also when a warm process runs (noderelay warm)
+    #[arg(long)]
+    pub no_warm: bool,
     /// Write one JSON object about the outcome
     #[arg(long, value_name = "FILE")]
     pub status: Option<PathBuf>,
@@ -137,6 +143,35 @@ pub struct DemoArgs {
     /// The command; without it, a shell
     #[arg(value_name = "COMMAND", last = true)]
     pub argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct WarmArgs {
+    /// Start it, or let it go on, for this long
+    #[arg(long = "for", value_name = "SPAN", default_value = "1h")]
+    pub period: String,
+    /// End it earlier when no session used it for this long
+    #[arg(long, value_name = "SPAN", default_value = "30m")]
+    pub idle: String,
+    /// Serve in the foreground, for a service manager
+    #[arg(long)]
+    pub foreground: bool,
+    /// (internal) the process in the background
+    #[arg(long, hide = true)]
+    pub detached: bool,
+    #[command(subcommand)]
+    pub command: Option<WarmCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum WarmCommand {
+    /// End it; sessions that it carries run on
+    #[command(after_help = examples::WARM_STOP)]
+    Stop,
+    /// Show relays, nodes with the age of their last proof, uses and the time left
+    #[command(after_help = examples::WARM_STATUS)]
+    Status(OutputArgs),
 }
 
 #[derive(Debug, Args)]

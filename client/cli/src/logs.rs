@@ -4,6 +4,17 @@
 use noderelay_pki::text::LogLines;
 use tracing_subscriber::filter::LevelFilter;
 
+/// Sets it up for the warm process, in a file that is bounded.
+pub fn to(log: noderelay_client::warm::log::Log) {
+    let set = tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::INFO)
+        .with_writer(move || LogLines::text(log.clone()))
+        .with_ansi(false)
+        .try_init();
+    // Only a second set-up fails, and there is none.
+    let _ = set;
+}
+
 /// Sets it up for that many `-v`.
 pub fn init(verbose: u8) {
     let level = match verbose {

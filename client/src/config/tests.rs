@@ -50,7 +50,8 @@ fn everything_can_be_set() {
 fn what_is_in_effect_is_written_as_a_file_that_says_the_same() {
     for more in [
         "",
-        "escape: none\nkeepalive: 1500ms\npatience: 2h\n",
+        "escape: none\nkeepalive: 1500ms\npatience: 2h\nwarm: none\n",
+        "warm: connections\n",
         "escape: '~'\n",
         "escape: '%'\n",
         "escape: \"'\"\n",
@@ -77,6 +78,7 @@ fn bad_files_are_refused_and_say_where() {
         (format!("{SMALL}root_fingerprint: ABC\n"), "root_fingerprint"),
         (format!("{SMALL}cluster: Prod\n"), "config.yaml"),
         (format!("{SMALL}keepalive: soon\n"), "config.yaml"),
+        (format!("{SMALL}warm: hot\n"), "config.yaml"),
         ("bundle: b\nstate: s\n".into(), "identity"),
         (
             "identity: {certificate: c.pem, key: k.pem}\nbundle: b\n".into(),

@@ -40,7 +40,7 @@ pub(super) fn status(pump: &Pump<'_>) -> String {
 }
 
 /// A span of time for people.
-pub(crate) fn words(span: Duration) -> String {
+pub fn words(span: Duration) -> String {
     match span.as_secs() {
         0 => format!("{} ms", span.as_millis()),
         seconds @ 1..=119 => format!("{seconds} s"),

@@ -5,21 +5,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use noderelay_link::{Link, Stream};
+use noderelay_link::Link;
 use noderelay_proto::OpenId;
 use noderelay_proto::code::{Code, Origin};
 use noderelay_proto::control;
-use tokio_rustls::client::TlsStream;
 
 use super::ending::{ended, say};
 use super::local::Terminals;
 use super::{Over, SessionOptions, banner, local_io};
-use crate::config::Config;
+use crate::config::{Config, Warm};
 use crate::creds::Creds;
 use crate::dial::{self, Reached, Ways};
 use crate::farewell::Farewell;
 use crate::faults::Fault;
-use crate::inner::{self, Refusal, Session};
+use crate::inner::{self, Duplex, Refusal, Session};
 use crate::open::Wish;
 use crate::pump::{self, Ended, Facts, Finished, Liveness};
 use crate::signals::Signals;
@@ -27,17 +26,21 @@ use crate::status::Status;
 use crate::target::Target;
 use crate::terminal;
 use crate::waiting::Waiting;
+use crate::warm;
 
 /// Open, and nothing was moved yet.
 pub(super) struct Open {
-    reached: Reached<Session<Stream>>,
+    session: Session<Box<dyn Duplex>>,
+    relay: String,
+    /// The connection to the relay; it has to live as long as the session. The warm process has its own.
+    link: Option<Link>,
     terminals: Terminals,
 }
 
 /// Run to its end, with the path still there for the last words.
 pub(super) struct Ran {
-    stream: TlsStream<Stream>,
-    link: Link,
+    stream: Box<dyn Duplex>,
+    link: Option<Link>,
     ended: Ended,
     /// How long the node lets the command live on without its client.
     window: Duration,
@@ -65,6 +68,21 @@ impl Open {
         status.path = Some("relay");
         let terminals = Terminals::of(options);
         let wish = wish(options, &target, terminals)?;
+        waiting.tell("the node, through the relay");
+        // Exactly these relays means no other connection.
+        if config.warm != Warm::None
+            && options.warm
+            && options.relays.is_empty()
+            && let Some(warm) = warm::reach(config, &creds, &target, &wish).await?
+        {
+            status.relay = Some(warm.relay.clone());
+            return Ok(Self {
+                session: warm.session,
+                relay: warm.relay,
+                link: None,
+                terminals,
+            });
+        }
         let given = if options.relays.is_empty() {
             &config.relays
         } else {
@@ -72,16 +90,22 @@ impl Open {
         };
         let ways = Ways::new(fleet, &target.cluster, given);
         let attempt = |stream| inner::open(stream, &creds.party, &target.identity, wish.clone());
-        let reached = dial::through_relays(&creds.party, ways, &target, &|what| waiting.tell(what), attempt)
-            .await
-            .map_err(|refusal| creds.explain(refusal))?;
-        status.relay = Some(reached.relay.clone());
-        Ok(Self { reached, terminals })
+        let Reached { link, relay, value } =
+            dial::through_relays(&creds.party, ways, &target, &|what| waiting.tell(what), attempt)
+                .await
+                .map_err(|refusal| creds.explain(refusal))?;
+        status.relay = Some(relay.clone());
+        Ok(Self {
+            session: value.boxed(),
+            relay,
+            link: Some(link),
+            terminals,
+        })
     }
 
     /// Notes what was opened, and says the one line before a shell.
     pub(super) fn announce(&self, options: &SessionOptions, status: &mut Status) -> Facts {
-        let (opened, relay) = (&self.reached.value.opened, &self.reached.relay);
+        let (opened, relay) = (&self.session.opened, &self.relay);
         status.session = opened.session_id().ok().map(|id| id.to_string());
         status.policy_version = Some(opened.policy_version);
         // A log's filters go by what is done, not by the file that does it.
@@ -111,12 +135,11 @@ impl Open {
         options: &SessionOptions,
         status: &mut Status,
     ) -> Result<Ran, Fault> {
-        let Reached { link, value, .. } = self.reached;
         let Session {
             mut stream,
             frames,
             opened,
-        } = value;
+        } = self.session;
         let mut local = self
             .terminals
             .local(config, signals, options.quiet)
@@ -135,7 +158,7 @@ impl Open {
         (status.bytes_in, status.bytes_out) = (bytes_in, bytes_out);
         Ok(Ran {
             stream,
-            link,
+            link: self.link,
             ended,
             window: Duration::from_secs(opened.resume_window_secs.into()),
         })

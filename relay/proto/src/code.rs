@@ -266,6 +266,7 @@ codes! {
 
     AgentInternal 1100 "agent.internal" Agent Final "The agent failed by its own fault.";
     AgentNotReady 1101 "agent.not_ready" Agent Refused "The agent can't open sessions yet.";
+    AgentStandby 1102 "agent.standby" Agent Refused "The agent keeps no connection without a session (any longer); open one and it is served.";
 }
 
 /// A code as QUIC carries it, with the time to come back.

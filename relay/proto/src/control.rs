@@ -5,7 +5,7 @@
 //! ```
 //!
 //! [`outer`] holds what relays read, [`inner`], [`sequenced`] and [`resumption`] what client and node say to each other, [`holder`] what agent and holder say
-//! to each other. Decoding always validates: a message that came out of [`decode`] keeps every bound. Senders call
+//! to each other, [`warm`] what a client says to the process that keeps its connections. Decoding always validates: a message that came out of [`decode`] keeps every bound. Senders call
 //! [`Control::validate`] themselves when the content comes from a user, to report it before it travels.
 //!
 //! Unknown fields are skipped (a newer peer may send them), but never more than a few, and no known field twice: a message
@@ -18,6 +18,7 @@ pub mod outer;
 pub mod resumption;
 pub mod sequenced;
 mod strict;
+pub mod warm;
 
 use bytes::{Bytes, BytesMut};
 
@@ -25,10 +26,14 @@ use crate::error::ProtocolError;
 use crate::frame::{Type, put_header};
 
 pub use holder::{Account, Adopt, Adopted, Start, StartFailed, Started, Terminate, Terms};
-pub use inner::{ClaimedPath, Closed, Denied, EnvVar, Kind, Missing, Notice, Open, Opened, RecordLevel, Terminal};
+pub use inner::{
+    ClaimedPath, Closed, Denied, EnvVar, Kind, Missing, Notice, Open, Opened, RecordLevel, Standby, StandingBy,
+    Terminal,
+};
 pub use outer::{Drain, Purpose, Register, Registered, RouteHeader};
 pub use resumption::{Resume, Resumed};
 pub use sequenced::{Exit, Resize, Signal, SignalName, Size};
+pub use warm::{Answer, Ask, AskFor, Broken, Carried, Report, WarmNode, WarmRelay};
 
 /// A protobuf payload of one frame.
 pub trait Control: prost::Message + Default {

@@ -34,6 +34,10 @@ pub enum Direction {
     ToHolder,
     /// Private socket, holder to agent.
     FromHolder,
+    /// Private socket, client to the process that keeps its connections warm.
+    ToWarm,
+    /// Private socket, that process to the client.
+    FromWarm,
 }
 
 macro_rules! frames {
@@ -106,6 +110,8 @@ frames! {
     Notice 0x14 "NOTICE" max MAX_CONTROL, false, [ToClient FromHolder] "Something is going to end.";
     Resume 0x15 "RESUME" max MAX_OPEN, false, [ToNode] "The client comes back over a new path.";
     Resumed 0x16 "RESUMED" max MAX_CONTROL, false, [ToClient] "The node agrees; replay follows.";
+    Standby 0x17 "STANDBY" max MAX_ROUTE, false, [ToNode] "The client has no wish yet; OPEN follows within minutes, or never.";
+    StandingBy 0x18 "STANDING_BY" max MAX_SMALL, false, [ToClient] "The node waits for it, and for how long.";
 
     Data 0x20 "DATA" max MAX_DATA, true, [ToNode ToClient ToHolder FromHolder] "Stdin, or stdout and terminal output. Raw bytes, at least one.";
     DataErr 0x21 "DATA_ERR" max MAX_DATA, true, [ToClient FromHolder] "Stderr, when there is no terminal. Raw bytes, at least one.";
@@ -125,6 +131,13 @@ frames! {
     Terms 0x44 "TERMS" max MAX_SMALL, false, [ToHolder] "New deadline and idle limit.";
     Adopt 0x45 "ADOPT" max MAX_SMALL, false, [ToHolder] "A restarted agent takes the session up again.";
     Adopted 0x46 "ADOPTED" max MAX_SMALL, false, [FromHolder] "The holder's state for that agent.";
+
+    Ask 0x50 "ASK" max MAX_ROUTE, false, [ToWarm] "What a client wants of the process that keeps its connections warm.";
+    Answer 0x51 "ANSWER" max MAX_CONTROL, false, [FromWarm] "What it gets.";
+    Report 0x52 "REPORT" max MAX_CONTROL, false, [FromWarm] "What is kept warm.";
+    Carry 0x53 "CARRY" max MAX_DATA, false, [ToWarm FromWarm] "Bytes of what is carried. Raw bytes, at least one.";
+    CarryEnd 0x54 "CARRY_END" max 0, false, [ToWarm FromWarm] "The end of this direction of it. Empty.";
+    Broken 0x55 "BROKEN" max MAX_CONTROL, false, [FromWarm] "What is carried is broken, and how.";
 }
 
 impl Type {

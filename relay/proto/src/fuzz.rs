@@ -5,7 +5,9 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::frame::Direction;
-use crate::message::{Frames, FromAgent, FromHolder, Message, Opening, ToAgent, ToClient, ToHolder, ToNode};
+use crate::message::{
+    Frames, FromAgent, FromHolder, FromWarm, Message, Opening, ToAgent, ToClient, ToHolder, ToNode, ToWarm,
+};
 use crate::session::{Inbox, Outbox, Sequenced};
 use crate::varint;
 
@@ -27,6 +29,8 @@ pub fn streams(bytes: &[u8]) {
     stream::<ToClient>(bytes);
     stream::<ToHolder>(bytes);
     stream::<FromHolder>(bytes);
+    stream::<ToWarm>(bytes);
+    stream::<FromWarm>(bytes);
 }
 
 /// A byte stream of one direction.
@@ -67,6 +71,12 @@ pub fn payload(direction: Direction, bytes: &[u8]) {
             }
             Direction::FromHolder => {
                 let _ = FromHolder::decode(frame, payload);
+            }
+            Direction::ToWarm => {
+                let _ = ToWarm::decode(frame, payload);
+            }
+            Direction::FromWarm => {
+                let _ = FromWarm::decode(frame, payload);
             }
         }
     }

@@ -9,6 +9,7 @@
 //! client <── DATA, END, RESIZE, SIGNAL, EXIT, ACK ──> node                [`frame`], [`session`]
 //! client ── RESUME ──> node ── RESUMED | CLOSED ──> client                [`resume`]
 //! agent  ── START ──> holder ── STARTED ──> agent         Unix socket     [`control::Start`]
+//! client ── ASK ──> warm process ── ANSWER ──> client      Unix socket     [`control::Ask`]
 //! ```
 //!
 //! Read [`version`], then [`frame`] (the one table of frame numbers), [`control`], [`code`], [`session`], [`resume`].
@@ -38,5 +39,7 @@ pub use control::RouteHeader;
 pub use error::ProtocolError;
 pub use frame::{Decoder, Direction, Type};
 pub use id::{InstanceId, OpenId, SessionId};
-pub use message::{Frames, FromAgent, FromHolder, Message, Opening, ToAgent, ToClient, ToHolder, ToNode};
+pub use message::{
+    Frames, FromAgent, FromHolder, FromWarm, Message, Opening, ToAgent, ToClient, ToHolder, ToNode, ToWarm,
+};
 pub use version::Version;

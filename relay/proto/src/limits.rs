@@ -64,6 +64,9 @@ pub const MAX_GRANT: usize = 16 * 1024;
 /// Supplementary groups of an account (the Linux kernel allows 65,536; no directory needs more than this).
 pub const MAX_GROUPS: usize = 4096;
 
+/// Relays, and nodes, that a report of what is kept warm lists: several times what is kept.
+pub const MAX_WARM_LIST: usize = 32;
+
 /// Fields that a control message may hold beyond those this version knows: room for later versions, and no more.
 pub const MAX_UNKNOWN_FIELDS: usize = 64;
 

@@ -10,6 +10,7 @@
 //! | [`FromAgent`], [`ToAgent`] | control stream between agent and relay |
 //! | [`ToNode`], [`ToClient`] | inner leg |
 //! | [`ToHolder`], [`FromHolder`] | agent and holder |
+//! | [`ToWarm`], [`FromWarm`] | client and the process that keeps its connections warm |
 //!
 //! Data payloads are never copied on the way in; on the way out [`Message::split`] gives them back for a vectored write.
 //! Order of messages is not judged here: that is [`crate::session`] and the state machines of the parties.
@@ -19,8 +20,9 @@ use std::marker::PhantomData;
 use bytes::{Bytes, BytesMut};
 
 use crate::control::{
-    self, Adopt, Adopted, Closed, Denied, Drain, Exit, Notice, Open, Opened, Register, Registered, Resize, Resume,
-    Resumed, RouteHeader as Route, Signal, Start, StartFailed, Started, Terminate, Terms,
+    self, Adopt, Adopted, Answer, Ask, Broken, Closed, Denied, Drain, Exit, Notice, Open, Opened, Register, Registered,
+    Report, Resize, Resume, Resumed, RouteHeader as Route, Signal, Standby, StandingBy, Start, StartFailed, Started,
+    Terminate, Terms,
 };
 use crate::error::ProtocolError;
 use crate::frame::{Decoder, Direction, Type, put_header};
@@ -142,7 +144,7 @@ messages! {
 messages! {
     /// From client to node.
     ToNode {
-        control { Open Resume Closed Resize Signal }
+        control { Open Resume Standby Closed Resize Signal }
         data { Data }
         empty { End }
         number { Ack Ping Pong }
@@ -152,11 +154,21 @@ messages! {
 messages! {
     /// From node to client.
     ToClient {
-        control { Opened Denied Closed Notice Resumed Exit }
+        control { Opened Denied Closed Notice Resumed StandingBy Exit }
         data { Data DataErr }
         empty { End }
         number { Ack Ping Pong }
     }
+}
+
+messages! {
+    /// From a client to the process that keeps its connections warm.
+    ToWarm { control { Ask } data { Carry } empty { CarryEnd } number {} }
+}
+
+messages! {
+    /// From that process to the client.
+    FromWarm { control { Answer Report Broken } data { Carry } empty { CarryEnd } number {} }
 }
 
 /// From agent to holder.

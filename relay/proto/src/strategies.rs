@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::control::*;
 use crate::limits::{WINDOW_MAX, WINDOW_TERMINAL};
-use crate::message::{FromAgent, FromHolder, Opening, ToAgent, ToClient, ToHolder, ToNode};
+use crate::message::{FromAgent, FromHolder, FromWarm, Opening, ToAgent, ToClient, ToHolder, ToNode, ToWarm};
 use crate::varint;
 
 pub(crate) fn bytes(length: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Bytes> {
@@ -292,6 +292,11 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
     prop_oneof![
         open().prop_map(ToNode::Open),
         resume().prop_map(ToNode::Resume),
+        (name(), name(), 1..=7_i32).prop_map(|(cluster, node, purpose)| ToNode::Standby(Standby {
+            cluster,
+            node,
+            purpose
+        })),
         closed().prop_map(ToNode::Closed),
         to_node_sequenced(),
         varint_value().prop_map(ToNode::Ack),
@@ -303,6 +308,7 @@ pub(crate) fn to_node() -> impl Strategy<Value = ToNode> {
 pub(crate) fn to_client() -> impl Strategy<Value = ToClient> {
     prop_oneof![
         opened().prop_map(ToClient::Opened),
+        any::<u32>().prop_map(|secs| ToClient::StandingBy(StandingBy { secs })),
         (1..=u32::MAX, 0..=6_i32, text(), any::<u64>()).prop_map(|(code, missing, seen, policy_version)| {
             ToClient::Denied(Denied {
                 code,
@@ -370,5 +376,78 @@ pub(crate) fn from_holder() -> impl Strategy<Value = FromHolder> {
                 message.frame().travels(crate::Direction::FromHolder)
             })
             .prop_map(FromHolder::Session),
+    ]
+}
+
+pub(crate) fn to_warm() -> impl Strategy<Value = ToWarm> {
+    let ask = (1..3_u32, 1..=4_i32, bytes(32), name(), name(), 1..=7_i32, 1..=u32::MAX);
+    prop_oneof![
+        ask.prop_map(
+            |(version, wish, digest, cluster, node, purpose, keep_secs)| ToWarm::Ask(Ask {
+                version,
+                wish,
+                configuration: digest.clone(),
+                certificate: digest,
+                cluster,
+                node,
+                purpose,
+                keep_secs,
+            })
+        ),
+        bytes(1..200).prop_map(ToWarm::Carry),
+        Just(ToWarm::CarryEnd),
+    ]
+}
+
+pub(crate) fn from_warm() -> impl Strategy<Value = FromWarm> {
+    let relay = (name(), text(), any::<(Option<u32>, u32)>(), text());
+    let relay = relay.prop_map(|(cluster, relay, (up_secs, rtt_us), seen)| WarmRelay {
+        cluster,
+        relay,
+        up_secs,
+        rtt_us,
+        seen,
+    });
+    let node = (name(), name(), any::<(bool, Option<u32>, u32)>(), text());
+    let node = node.prop_map(|(cluster, node, (standby, proof_secs, uses), seen)| WarmNode {
+        cluster,
+        node,
+        standby,
+        proof_secs,
+        uses,
+        seen,
+    });
+    let numbers = any::<(u32, u32, u32, u32, u64, u64, bool)>();
+    prop_oneof![
+        (1..=3_i32, "[ -~]{0,60}", bytes(32), text(), any::<u32>()).prop_map(|(carried, relay, key, seen, rtt_us)| {
+            FromWarm::Answer(Answer {
+                carried,
+                relay,
+                resume_key: if carried == 3 { key } else { Bytes::new() },
+                seen,
+                rtt_us,
+            })
+        }),
+        (numbers, vec(relay, 0..5), vec(node, 0..5)).prop_map(|(numbers, relays, nodes)| FromWarm::Report(Report {
+            pid: numbers.0,
+            left_secs: numbers.1,
+            idle_left_secs: numbers.2,
+            carrying: numbers.3,
+            streams: numbers.4,
+            standbys: numbers.5,
+            stopping: numbers.6,
+            relays,
+            nodes,
+        })),
+        (any::<u32>(), text(), any::<(bool, bool)>()).prop_map(|(code, seen, (writing, by_node))| FromWarm::Broken(
+            Broken {
+                code,
+                seen,
+                writing,
+                by_node
+            }
+        )),
+        bytes(1..200).prop_map(FromWarm::Carry),
+        Just(FromWarm::CarryEnd),
     ]
 }

@@ -56,6 +56,8 @@ fn payloads() {
         Direction::ToClient,
         Direction::ToHolder,
         Direction::FromHolder,
+        Direction::ToWarm,
+        Direction::FromWarm,
     ];
     for (name, bytes) in corpus("payloads", 10) {
         eprintln!("{name}");

@@ -24,6 +24,7 @@ const SOURCES: &[&str] = &[
     include_str!("../src/control/sequenced.rs"),
     include_str!("../src/control/resumption.rs"),
     include_str!("../src/control/holder.rs"),
+    include_str!("../src/control/warm.rs"),
 ];
 const LIMITS: &str = include_str!("../src/limits.rs");
 

@@ -22,6 +22,7 @@ Examples:
   noderelay --via-relay -c 'dmesg|tail' gpu-7              a line for the login shell
   noderelay --via-relay -t gpu-7 -- top                    one command on a terminal
   noderelay --via-relay --reason 'INC-42' gpu-7            a reason, for the record
+  noderelay --via-relay --no-warm gpu-7                    dial, also when a warm process runs
   noderelay --via-relay --status out.json gpu-7 -- true    how it ended, for programs";
 
 #[cfg(feature = "demo")]
@@ -31,6 +32,27 @@ Examples:
   noderelay demo -- uname -a     one command
   noderelay demo --up fleet      keep relay and agent; then, in a second terminal:
   noderelay --config fleet/config.yaml --via-relay local";
+
+pub const WARM: &str = "\
+Sessions use it by themselves while it runs; --no-warm, or warm: none in the configuration, leaves it aside. It is your own
+process, for this configuration alone, and each session is decided by the node as ever. A first session to a node then takes
+two round trips instead of three, the next ones take one.
+
+Examples:
+  noderelay warm --for 8h         for a shift; again later: for longer
+  noderelay warm status           relays, nodes, time left
+  noderelay warm stop";
+
+pub const WARM_STOP: &str = "\
+Examples:
+  noderelay warm stop";
+
+pub const WARM_STATUS: &str = "\
+Exit code: 0 when it runs, else 1.
+
+Examples:
+  noderelay warm status
+  noderelay warm status -o json";
 
 pub const DOCTOR: &str = "\
 Exit code: 0 when nothing failed, else 1.

@@ -48,7 +48,7 @@ pub async fn replay(args: ReplayArgs, quiet: bool) -> Result<()> {
     }
 }
 
-fn show<T: std::fmt::Display + serde::Serialize>(what: &T, output: Output) -> Result<()> {
+pub fn show<T: std::fmt::Display + serde::Serialize>(what: &T, output: Output) -> Result<()> {
     match output {
         Output::Table => out::text(&what.to_string()),
         Output::Json => out::json(what),

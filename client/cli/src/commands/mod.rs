@@ -8,6 +8,7 @@ mod look;
 mod pki;
 mod policy;
 pub mod session;
+mod warm;
 
 use std::process::ExitCode;
 
@@ -59,6 +60,7 @@ fn execute(cli: Cli) -> Result<ExitCode> {
         Command::Shell(args) => return Ok(session::run(args, &global).into()),
         #[cfg(feature = "demo")]
         Command::Demo(args) => return demo(args, &global),
+        Command::Warm(args) => return warm::run(args, &config(&global)?),
         Command::Doctor(args) => return one_thread()?.block_on(look::doctor(args, &config(&global)?)),
         Command::Whoami(args) => return one_thread()?.block_on(look::whoami(args.output, &config(&global)?)),
         Command::Replay(args) => one_thread()?.block_on(look::replay(args, global.quiet))?,
@@ -79,12 +81,17 @@ fn demo(args: crate::args::DemoArgs, global: &Global) -> Result<ExitCode> {
 
 #[cfg(feature = "demo")]
 fn is_internal(command: &Command) -> bool {
-    matches!(command, Command::Internal(_))
+    matches!(command, Command::Internal(_)) || is_detached(command)
 }
 
 #[cfg(not(feature = "demo"))]
-fn is_internal(_: &Command) -> bool {
-    false
+fn is_internal(command: &Command) -> bool {
+    is_detached(command)
+}
+
+/// The warm process in the background, which has a log of its own.
+fn is_detached(command: &Command) -> bool {
+    matches!(command, Command::Warm(args) if args.detached)
 }
 
 /// The client's configuration, from where it is looked for.

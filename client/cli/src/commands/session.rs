@@ -63,6 +63,7 @@ fn options(args: SessionArgs, global: &Global) -> SessionOptions {
         status: args.status,
         quiet: global.quiet,
         verbose: global.verbose > 0,
+        warm: !args.no_warm,
         path,
         ..SessionOptions::shell(args.node)
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cold   spawn to first output byte at RTT 0, 50, 150 ms; fitted: round trips and a fixed part
+//! warm   the same over what `noderelay warm` keeps: a connection, an inner leg
 //! true   `noderelay … -- true` and `ssh -J … true`, start to end, in turns
 //! echo   one byte to `cat` on a terminal and back, both sessions open, in turns
 //! ```
@@ -19,6 +20,7 @@ mod product;
 mod report;
 mod ssh;
 mod stats;
+mod warm;
 
 #[cfg(test)]
 mod tests;
@@ -49,7 +51,7 @@ fn run(options: &Options) -> Result<bool> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let machine = Machine::look();
     say(&format!("on {machine}"));
-    if options.wants("cold") {
+    if options.wants("cold") || options.wants("warm") {
         for rtt in measure::ROUND_TRIPS {
             say(&delay::proof(rtt, delay::TOLERANCE)?);
         }
@@ -59,6 +61,9 @@ fn run(options: &Options) -> Result<bool> {
     let mut report = Report::new(options.subject, machine, options.rounds);
     if options.wants("cold") {
         measure::cold(&product, &rival, &options.rounds, &mut report)?;
+    }
+    if options.wants("warm") {
+        warm::warm(&product, folder.path(), &options.rounds, &mut report)?;
     }
     if options.wants("true") {
         measure::whole_command(&product, &rival, &options.rounds, &mut report)?;

@@ -1,4 +1,4 @@
-//! The three measurements. Rivals take turns, so that a busy moment of the machine hits each of them.
+//! The measurements. Rivals take turns, so that a busy moment of the machine hits each of them.
 
 use std::process::Command;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const FEWEST_ROUND_TRIPS: f64 = 0.9;
 /// The rival's cold starts take long and serve only as the figure beside ours.
 const RIVAL_EVERY: usize = 3;
 /// What a fit may add to it by noise alone.
-const ROUND_TRIPS_NOISE: f64 = 0.05;
+pub(crate) const ROUND_TRIPS_NOISE: f64 = 0.05;
 const FIXED_GOAL_MS: f64 = 30.0;
 const COMMAND_GOAL: f64 = 0.3;
 const ECHO_GOAL: f64 = 1.2;
@@ -197,7 +197,8 @@ pub(crate) fn echo(product: &Product, rival: &Rival, rounds: &Rounds, report: &m
     Ok(())
 }
 
-fn first_byte(command: &mut Command) -> Result<Duration> {
+/// From the start of a command to its first output.
+pub(crate) fn first_byte(command: &mut Command) -> Result<Duration> {
     timed(command)?.first_byte.context("the command printed nothing")
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct Options {
 }
 
 /// The measurements, by name.
-const MEASUREMENTS: [&str; 3] = ["cold", "true", "echo"];
+const MEASUREMENTS: [&str; 4] = ["cold", "warm", "true", "echo"];
 
 impl Options {
     /// Whether this measurement is to be made.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::process::{Running, eventually};
 
@@ -57,6 +57,19 @@ impl Product {
         self.relay
     }
 
+    /// The program.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The client's configuration, as of any other folder, with this folder for its state.
+    pub(crate) fn settings(&self, state: &Path) -> Result<String> {
+        let folder = self.config.parent().context("the demo's folder")?;
+        let text = std::fs::read_to_string(&self.config)?;
+        settings_elsewhere(&text, folder, state)
+            .with_context(|| format!("{} is not as expected", self.config.display()))
+    }
+
     /// `noderelay --via-relay local -- WORDS`, without a terminal; through another address when one is given.
     pub(crate) fn command(&self, through: Option<SocketAddr>, words: &[&str]) -> Command {
         self.client("-T", through, words)
@@ -79,6 +92,32 @@ impl Product {
         command.args(["local", "--"]).args(words);
         command
     }
+}
+
+/// The lines of a configuration with its paths made whole and its state elsewhere. None when a setting is not one that is known here.
+pub(crate) fn settings_elsewhere(text: &str, folder: &Path, state: &Path) -> Option<String> {
+    let whole = |path: &str| folder.join(path.trim()).display().to_string();
+    let mut lines = String::new();
+    for line in text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#') && !line.is_empty())
+    {
+        let line = match line.split_once(": ")? {
+            ("state", _) => format!("state: {}", state.display()),
+            (key @ ("bundle" | "root"), path) => format!("{key}: {}", whole(path)),
+            ("identity", files) => {
+                let (certificate, key) = files
+                    .strip_prefix("{certificate: ")?
+                    .strip_suffix('}')?
+                    .split_once(", key: ")?;
+                format!("identity: {{certificate: {}, key: {}}}", whole(certificate), whole(key))
+            }
+            _ => return None,
+        };
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    Some(lines)
 }
 
 /// The relay's address as the demo's files state it: in the client's configuration, else in the fleet file.

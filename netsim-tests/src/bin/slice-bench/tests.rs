@@ -85,6 +85,17 @@ fn the_relays_address_is_found() {
 }
 
 #[test]
+fn settings_are_the_same_elsewhere_but_for_the_state() {
+    let text = "identity: {certificate: c/u.crt, key: c/u.key}\nbundle: p\nroot: p/r.json\nstate: c/state\n";
+    let (folder, state) = (std::path::Path::new("/demo"), std::path::Path::new("/s"));
+    assert_eq!(
+        product::settings_elsewhere(text, folder, state).unwrap(),
+        "identity: {certificate: /demo/c/u.crt, key: /demo/c/u.key}\nbundle: /demo/p\nroot: /demo/p/r.json\nstate: /s\n"
+    );
+    assert!(product::settings_elsewhere("other: 1\n", folder, state).is_none());
+}
+
+#[test]
 fn the_report_names_goals_and_what_missed_them() {
     let options = Options::parse(words(&["--quick", "--check", "--report", "x.md"])).unwrap();
     assert!(options.check && options.report.is_some());

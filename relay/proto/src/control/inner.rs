@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! client: OPEN ──> node: OPENED … EXIT | DENIED | CLOSED
+//! client: STANDBY ──> node: STANDING_BY | CLOSED, and then OPEN as if it were the first
 //! ```
 //!
 //! Repeats of cluster, node and purpose in OPEN are compared with what the node is: a mismatch is
@@ -345,6 +346,46 @@ impl Control for Closed {
 
     fn validate(&self) -> Result<(), ProtocolError> {
         Check(Self::TYPE).most("seen", self.seen.len(), MAX_TEXT)
+    }
+}
+
+/// No wish yet: the connection is made ahead of time, and waits.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct Standby {
+    /// The cluster, again.
+    #[prost(string, tag = "1")]
+    pub cluster: String,
+    /// The node, again.
+    #[prost(string, tag = "2")]
+    pub node: String,
+    /// The purpose, again.
+    #[prost(enumeration = "Purpose", tag = "3")]
+    pub purpose: i32,
+}
+
+impl Control for Standby {
+    const TYPE: Type = Type::Standby;
+    const LAST_FIELD: u32 = 3;
+
+    fn validate(&self) -> Result<(), ProtocolError> {
+        check_target(Check(Self::TYPE), &self.cluster, &self.node, self.purpose)
+    }
+}
+
+/// The node waits for OPEN on this connection.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct StandingBy {
+    /// For how many seconds.
+    #[prost(uint32, tag = "1")]
+    pub secs: u32,
+}
+
+impl Control for StandingBy {
+    const TYPE: Type = Type::StandingBy;
+    const LAST_FIELD: u32 = 1;
+
+    fn validate(&self) -> Result<(), ProtocolError> {
+        Ok(())
     }
 }
 

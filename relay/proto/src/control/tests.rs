@@ -255,6 +255,92 @@ fn golden_small() {
 }
 
 #[test]
+fn golden_standby() {
+    golden(
+        &Standby {
+            cluster: "eu".into(),
+            node: "n1".into(),
+            purpose: Purpose::Session.into(),
+        },
+        "0a02 'eu' 1202 'n1' 1801",
+    );
+    golden(&StandingBy { secs: 300 }, "08ac02");
+}
+
+#[test]
+fn golden_warm() {
+    golden(
+        &Ask {
+            version: 1,
+            wish: AskFor::Stream.into(),
+            configuration: key(),
+            certificate: key(),
+            cluster: "eu".into(),
+            node: "n1".into(),
+            purpose: Purpose::Session.into(),
+            keep_secs: 0,
+        },
+        "0801 1001 1a20 KEY 2220 KEY 2a02 'eu' 3202 'n1' 3801",
+    );
+    golden(
+        &Ask {
+            version: 1,
+            wish: AskFor::Keep.into(),
+            keep_secs: 3600,
+            ..Ask::default()
+        },
+        "0801 1003 40901c",
+    );
+    golden(
+        &Answer {
+            carried: Carried::Standby.into(),
+            relay: "r1".into(),
+            resume_key: key(),
+            seen: "x".into(),
+            rtt_us: 300,
+        },
+        "0803 1202 'r1' 1a20 KEY 2201 'x' 28ac02",
+    );
+    golden(
+        &Report {
+            pid: 1,
+            left_secs: 2,
+            idle_left_secs: 3,
+            carrying: 4,
+            streams: 5,
+            standbys: 6,
+            stopping: true,
+            relays: vec![WarmRelay {
+                cluster: "eu".into(),
+                relay: "r1".into(),
+                up_secs: Some(0),
+                rtt_us: 1,
+                seen: "x".into(),
+            }],
+            nodes: vec![WarmNode {
+                cluster: "eu".into(),
+                node: "n1".into(),
+                standby: true,
+                proof_secs: Some(0),
+                uses: 1,
+                seen: "x".into(),
+            }],
+        },
+        "0801 1002 1803 2004 2805 3006 3801 420f 0a02 'eu' 1202 'r1' 1800 2001 2a01 'x' \
+         4a11 0a02 'eu' 1202 'n1' 1801 2000 2801 3201 'x'",
+    );
+    golden(
+        &Broken {
+            code: 300,
+            seen: "x".into(),
+            writing: true,
+            by_node: true,
+        },
+        "08ac02 1201 'x' 1801 2001",
+    );
+}
+
+#[test]
 fn golden_resume() {
     golden(
         &Resume {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::limits;
 
-const DIRECTIONS: [Direction; 7] = [
+const DIRECTIONS: [Direction; 9] = [
     Direction::Opening,
     Direction::FromAgent,
     Direction::ToAgent,
@@ -15,6 +15,8 @@ const DIRECTIONS: [Direction; 7] = [
     Direction::ToClient,
     Direction::ToHolder,
     Direction::FromHolder,
+    Direction::ToWarm,
+    Direction::FromWarm,
 ];
 
 fn decoder(direction: Direction, bytes: &[u8]) -> Decoder {
@@ -99,7 +101,7 @@ fn the_largest_allowed_length_is_taken() {
 
 #[test]
 fn an_unknown_frame_is_refused_at_its_number() {
-    for number in [0, 0x05, 0x17, 0x26, 0x33, 0x47, 0x1000, varint::MAX] {
+    for number in [0, 0x05, 0x19, 0x26, 0x33, 0x47, 0x56, 0x1000, varint::MAX] {
         let bytes = &header(number, 0);
         let only_the_number = &bytes[..bytes.len() - 1];
         assert_eq!(

@@ -84,6 +84,8 @@ fn the_enums_hold_exactly_what_the_table_lets_travel() {
     check_directions(ToClient::frame);
     check_directions(ToHolder::frame);
     check_directions(FromHolder::frame);
+    check_directions(ToWarm::frame);
+    check_directions(FromWarm::frame);
 }
 
 #[test]
@@ -255,6 +257,8 @@ codec_properties!(to_node, ToNode, strategies::to_node());
 codec_properties!(to_client, ToClient, strategies::to_client());
 codec_properties!(to_holder, ToHolder, strategies::to_holder());
 codec_properties!(from_holder, FromHolder, strategies::from_holder());
+codec_properties!(to_warm, ToWarm, strategies::to_warm());
+codec_properties!(from_warm, FromWarm, strategies::from_warm());
 
 proptest! {
     #[test]
@@ -273,6 +277,8 @@ proptest! {
             Direction::ToClient,
             Direction::ToHolder,
             Direction::FromHolder,
+            Direction::ToWarm,
+            Direction::FromWarm,
         ] {
             fuzz::payload(direction, &bytes);
         }
