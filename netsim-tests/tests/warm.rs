@@ -8,7 +8,10 @@ use netsim_tests::fleet::Fleet;
 use netsim_tests::process::{Bounded as _, eventually, processes_with};
 use netsim_tests::told::Told;
 use netsim_tests::warm::{Warm, gone};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
+use tokio::time::Instant;
 
 const CONNECTIONS: &str = "warm: connections";
 
@@ -280,6 +283,31 @@ fn a_restarted_relay_is_found_again_by_the_warm_process() {
     fleet.start_agent();
     eventually("a session works", || fleet.run(&["true"]).status.success());
     warm.until_standby();
+}
+
+/// A relay that is silent, as one behind a dead path is: neither its connection nor what stands by on it is given to anybody, long before
+/// the connection's own end.
+#[test]
+fn what_stands_on_a_silent_path_is_not_given_away() {
+    let fleet = Fleet::serving();
+    let warm = Warm::of(&fleet, "");
+    until_used(&fleet, &warm);
+    warm.until_standby();
+    let relay = fleet.relay.as_ref().unwrap().0.id();
+    let relay = Pid::from_raw(i32::try_from(relay).unwrap());
+    kill(relay, Signal::SIGSTOP).unwrap();
+    let stopped = Instant::now();
+    eventually("nothing is given", || {
+        let status = warm.status().unwrap();
+        status["relays"][0]["up_seconds"].is_null() && status["nodes"][0]["standby"] == false
+    });
+    // The idle limit of a connection is 20 s.
+    let noticed = stopped.elapsed();
+    kill(relay, Signal::SIGCONT).unwrap();
+    assert!(noticed < Duration::from_secs(15), "{noticed:?}");
+    assert!(warm.log().contains("nothing was heard"), "{}", warm.log());
+    warm.until_connected();
+    until_used(&fleet, &warm);
 }
 
 /// However often it is started, one process serves, and every start says that it does.

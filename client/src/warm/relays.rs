@@ -19,6 +19,7 @@ use noderelay_pki::name::ClusterName;
 use noderelay_pki::text::escape;
 use noderelay_pki::tls::Party;
 use noderelay_proto::code::Code;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -45,6 +46,16 @@ pub(super) struct Up {
     pub(super) link: Link,
     pub(super) relay: String,
     pub(super) since: Instant,
+    /// It is not to be relied on any more.
+    lost: watch::Sender<bool>,
+}
+
+impl Up {
+    /// Resolves when the connection is lost, or not to be relied on any more.
+    pub(super) async fn lost(&self) {
+        // We hold the sender: an error is impossible, and would say the same.
+        let _ = self.lost.subscribe().wait_for(|lost| *lost).await;
+    }
 }
 
 /// One relay's place.
@@ -130,10 +141,12 @@ async fn keep(slot: Arc<Slot>, dialer: Dialer, doors: Vec<(String, Expect)>) {
                     relay: link.peer.identity().role.name().to_owned(),
                     link,
                     since: Instant::now(),
+                    lost: watch::Sender::new(false),
                 });
                 tracing::info!(relay = up.relay, remote = %up.link.remote, "connected");
                 slot.set(Some(Arc::clone(&up)), "");
                 let seen = until_lost(&up.link).await;
+                up.lost.send_replace(true);
                 // Its streams hold it as long as they run; without any it ends here.
                 if Arc::strong_count(&up) <= 2 {
                     up.link.connection.close(Code::Ok.number().into(), b"");

@@ -253,9 +253,9 @@ async fn answer(stream: &mut TlsStream<Stream>) -> Result<Duration, Fault> {
     }
 }
 
-/// Holds a leg until it is taken, ended by the node, or too old. A node has nothing to say on it but its end.
+/// Holds a leg until it is taken, ended by the node, too old, or its connection is not to be relied on. A node has nothing to say on it but its end.
 async fn hold(mut ready: Ready, taken: oneshot::Receiver<oneshot::Sender<Ready>>, until: Instant) {
-    let mut said = [0; 1];
+    let (mut said, up) = ([0; 1], Arc::clone(&ready.up));
     tokio::select! {
         biased;
         to = taken => if let Ok(to) = to {
@@ -263,6 +263,8 @@ async fn hold(mut ready: Ready, taken: oneshot::Receiver<oneshot::Sender<Ready>>
             let _ = to.send(ready);
         },
         _ = ready.stream.read(&mut said) => {}
+        // A path that has died without a word breaks nothing for a long while.
+        () = up.lost() => {}
         () = sleep_until(until) => {}
     }
 }
