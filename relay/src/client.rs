@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use noderelay_link::transport::STREAMS_AT_RELAY;
 use noderelay_pki::Identity;
 use noderelay_proto::{Code, Frames, Opening, Refusal, RouteHeader, control};
 use quinn::Connection;
@@ -87,6 +88,7 @@ impl Refused {
 /// Serves until the client leaves, is put out, or the relay ends; returns the code to close with.
 pub(crate) async fn serve(relay: &Arc<Relay>, connection: &Connection, admitted: &Admitted) -> Code {
     let who = admitted.peer.identity();
+    connection.set_max_concurrent_bi_streams(STREAMS_AT_RELAY.into());
     let mut streams = JoinSet::new();
     let mut trust = relay.trust_changes.subscribe();
     let mut draining = false;

@@ -16,13 +16,13 @@
 //! anybody but the newcomer to its own node.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use noderelay_pki::text::escape;
 use noderelay_proto::control::{Drain, Register, Registered};
 use noderelay_proto::{Code, Frames, FromAgent, Opening, ToAgent};
 use quinn::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
@@ -42,15 +42,42 @@ pub(crate) struct AgentLink {
     pub(crate) connection: Connection,
     /// It leaves: it gets nothing new.
     pub(crate) draining: bool,
-    probes: mpsc::Sender<oneshot::Sender<()>>,
+    probes: Weak<Probes>,
+}
+
+/// Who waits for a sign of life. Not a channel of tokio's: that makes room for 32 messages at once, for each of ten thousand
+/// agents, and hardly one is ever sent.
+#[derive(Debug, Default)]
+struct Probes {
+    waiting: Mutex<Vec<oneshot::Sender<()>>>,
+    told: Notify,
+}
+
+impl Probes {
+    /// False when too many wait already: the agent does not answer.
+    fn ask(&self, answer: oneshot::Sender<()>) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= PROBES {
+            return false;
+        }
+        waiting.push(answer);
+        self.told.notify_one();
+        true
+    }
+
+    /// Those who asked since the last time, once there are any.
+    async fn asked(&self) -> Vec<oneshot::Sender<()>> {
+        self.told.notified().await;
+        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl AgentLink {
     /// Whether the agent answers within `bound`.
     async fn answers(&self, bound: std::time::Duration) -> bool {
         let (answer, answered) = oneshot::channel();
-        // Full: others ask already and it does not answer. Closed: it is gone.
-        if self.probes.try_send(answer).is_err() {
+        // None: it is gone.
+        if !self.probes.upgrade().is_some_and(|probes| probes.ask(answer)) {
             return false;
         }
         matches!(timeout(bound, answered).await, Ok(Ok(())))
@@ -59,7 +86,7 @@ impl AgentLink {
 
 /// Serves until the agent leaves, is put out, or the relay ends; returns the code to close with.
 pub(crate) async fn serve(relay: &Arc<Relay>, connection: &Connection, admitted: &Admitted, node: NodeKey) -> Code {
-    let registering = timeout(relay.timing.header.duration(), register(connection));
+    let registering = Box::pin(timeout(relay.timing.header.duration(), register(connection)));
     let (ends, frames, hello) = match registering.await {
         Ok(Ok(registered)) => registered,
         Ok(Err(code)) => return code,
@@ -68,11 +95,11 @@ pub(crate) async fn serve(relay: &Arc<Relay>, connection: &Connection, admitted:
     let Ok(instance) = hello.instance() else {
         return Code::RelayBadHeader;
     };
-    let (probes, asked) = mpsc::channel(PROBES);
+    let probes = Arc::new(Probes::default());
     let link = AgentLink {
         connection: connection.clone(),
         draining: hello.draining,
-        probes,
+        probes: Arc::downgrade(&probes),
     };
     let Ok((guard, placement)) = relay.registry.attach(node.clone(), instance, link, now) else {
         warn!(%node, %instance, "too many agents claim this node");
@@ -86,14 +113,14 @@ pub(crate) async fn serve(relay: &Arc<Relay>, connection: &Connection, admitted:
         frames,
         guard,
         node,
-        asked,
+        probes,
         waiting: VecDeque::new(),
         pings: 0,
     };
     match placement {
         Placement::First | Placement::Reconnected { surplus: None } => {}
         Placement::Reconnected { surplus: Some(surplus) } => surplus.connection.close(wire(Code::RelayReplaced), b""),
-        Placement::Parked { incumbent } => control.settle(Some(incumbent)).await,
+        Placement::Parked { incumbent } => Box::pin(control.settle(Some(incumbent))).await,
     }
     let code = control.run(admitted).await;
     info!(node = %control.node, %instance, code = code.name(), "agent detached");
@@ -129,7 +156,7 @@ struct Control<'a> {
     frames: Frames<FromAgent>,
     guard: Guard<AgentLink>,
     node: NodeKey,
-    asked: mpsc::Receiver<oneshot::Sender<()>>,
+    probes: Arc<Probes>,
     /// Who waits for which PONG.
     waiting: VecDeque<(u64, oneshot::Sender<()>)>,
     pings: u64,
@@ -163,7 +190,7 @@ impl Control<'_> {
                     // It may still carry streams of its own earlier life; nothing new comes this way.
                     Standing::Parked | Standing::Replaced => Ok(()),
                 },
-                Some(answer) = self.asked.recv() => self.ping(answer).await,
+                asked = self.probes.asked() => self.ping(asked).await,
                 message = wire::next(&mut self.frames, self.ends.source.stream()) => self.heard(message).await,
                 // An agent opens its control stream and no other.
                 opened = self.connection.accept_bi() => Err(match opened {
@@ -174,7 +201,7 @@ impl Control<'_> {
                     Err(_) => Code::TransportLost,
                 }),
                 () = sleep_until(probe_again), if parked => {
-                    self.settle(None).await;
+                    Box::pin(self.settle(None)).await;
                     Ok(())
                 }
             };
@@ -237,10 +264,11 @@ impl Control<'_> {
         }
     }
 
-    async fn ping(&mut self, answer: oneshot::Sender<()>) -> Result<(), Code> {
+    async fn ping(&mut self, asked: Vec<oneshot::Sender<()>>) -> Result<(), Code> {
         self.pings += 1;
         self.waiting.retain(|(_, answer)| !answer.is_closed());
-        self.waiting.push_back((self.pings, answer));
+        self.waiting
+            .extend(asked.into_iter().map(|answer| (self.pings, answer)));
         self.say(ToAgent::Ping(self.pings)).await
     }
 

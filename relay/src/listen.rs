@@ -90,7 +90,8 @@ fn at_gate(relay: &Relay, incoming: Incoming) -> Option<(Incoming, Handshake)> {
 
 async fn serve_peer(relay: Arc<Relay>, incoming: Incoming, under_way: Handshake) {
     let address = incoming.remote_address();
-    let connection = match handshake(&relay, incoming).await {
+    // On the heap while it lasts: what stays for as long as the peer does should be small, there may be ten thousand.
+    let connection = match Box::pin(handshake(&relay, incoming)).await {
         Ok(connection) => connection,
         Err((code, seen)) => {
             under_way.failed(Instant::now());

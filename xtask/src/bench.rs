@@ -12,6 +12,10 @@ use anyhow::{Result, bail};
 /// Where `sshd` lives on the systems that we know; it must be started by its absolute path.
 const SSHD: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"];
 
+/// Runs a command where the only interface has frames of this size. The file system of interfaces is mounted anew: it shows
+/// those of whoever mounted it.
+const ON_A_PATH: &str = "mount -t sysfs none /sys && ip link set lo mtu \"$0\" up && exec \"$@\"";
+
 /// Options that the bench binary knows itself.
 const HANDED_ON: [&str; 2] = ["--quick", "--check"];
 
@@ -37,14 +41,18 @@ pub(crate) fn run_all(options: &[&str]) -> Result<()> {
             "--workspace",
             "--bin",
             "noderelay",
+            "--bin",
+            "noderelay-relay",
+            "--bin",
+            "slice-bench",
         ]))
     });
     stages.finish()?;
-    let release = binaries();
-    let bench = release.join("slice-bench");
-    let shipped = release
+    let shipped = binaries()
         .parent()
         .map_or_else(|| root().join("target/dist"), |target| target.join("dist"));
+    // The rival of the relay lives in it: both are built alike.
+    let bench = shipped.join("slice-bench");
     let finish = |command: &mut Command| {
         command.current_dir(root()).arg("--binaries").arg(&shipped);
         command.args(options.iter().filter(|option| HANDED_ON.contains(option)));
@@ -60,17 +68,27 @@ pub(crate) fn run_all(options: &[&str]) -> Result<()> {
         command.args(["--cpu-list", "0"]).arg(&bench);
         finish(command.args(["--only", "echo", "--one-processor"]))
     });
+    for mtu in ["1500", "9000"] {
+        stages.add(&format!("slice-bench of the relay, frames of {mtu} bytes"), || {
+            let mut command = Command::new("unshare");
+            command
+                .args(["--net", "--mount", "sh", "-c", ON_A_PATH, mtu])
+                .arg(&bench);
+            finish(command.args(["--relay", mtu]))
+        });
+    }
     stages.finish()
 }
 
 fn rival_is_there() -> Result<()> {
     let client = Command::new("ssh").arg("-V").output().is_ok();
-    if client && SSHD.iter().any(|path| Path::new(path).exists()) {
+    let paths = Command::new("ip").arg("-V").output().is_ok();
+    if client && paths && SSHD.iter().any(|path| Path::new(path).exists()) {
         return Ok(());
     }
     bail!(
-        "the benchmarks compare with OpenSSH, which is not complete on this machine. On Debian or Ubuntu, as root:\n  \
-         apt-get install -y --no-install-recommends openssh-server openssh-client\n\
+        "the benchmarks compare with OpenSSH, and make paths with iproute2; not all is there. On Debian or Ubuntu, as root:\n  \
+         apt-get install -y --no-install-recommends openssh-server openssh-client iproute2\n\
          No service needs to run: the benchmark starts its own sshd on loopback and ends it"
     )
 }

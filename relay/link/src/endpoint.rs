@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 
 use crate::link::LinkError;
 use crate::runtime::Runtime;
-use crate::transport::relay_transport;
+use crate::transport::{LARGEST_DATAGRAM, relay_transport};
 
 /// Connections that may wait for their handshake at once: state for strangers is bounded.
 const MAX_INCOMING: usize = 4096;
@@ -48,11 +48,18 @@ impl Restart {
         })
     }
 
-    fn config(&self) -> EndpointConfig {
+    fn config(&self) -> Result<EndpointConfig, LinkError> {
         let mut config = EndpointConfig::new(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, self.reset.as_ref())));
         let ids = u64::from_be_bytes(*self.ids);
         config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(ids)));
-        config
+        taking_large_datagrams(config)
+    }
+}
+
+fn taking_large_datagrams(mut config: EndpointConfig) -> Result<EndpointConfig, LinkError> {
+    match config.max_udp_payload_size(LARGEST_DATAGRAM) {
+        Ok(_) => Ok(config),
+        Err(error) => Err(LinkError::Setup(error.to_string())),
     }
 }
 
@@ -63,7 +70,7 @@ pub fn server_endpoint(
     restart: &Restart,
 ) -> Result<Endpoint, LinkError> {
     let config = server_config(tls)?;
-    Endpoint::new(restart.config(), Some(config), socket, Arc::new(Runtime)).map_err(LinkError::Socket)
+    Endpoint::new(restart.config()?, Some(config), socket, Arc::new(Runtime)).map_err(LinkError::Socket)
 }
 
 /// The server side's QUIC configuration, also for replacing it in a running endpoint.
@@ -85,8 +92,8 @@ pub fn client_endpoint(remote: SocketAddr) -> Result<Endpoint, LinkError> {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     };
-    let made = UdpSocket::bind(any)
-        .and_then(|socket| Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(Runtime)));
+    let config = taking_large_datagrams(EndpointConfig::default())?;
+    let made = UdpSocket::bind(any).and_then(|socket| Endpoint::new(config, None, socket, Arc::new(Runtime)));
     made.map_err(|error: io::Error| LinkError::Socket(error))
 }
 

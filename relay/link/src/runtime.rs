@@ -8,22 +8,32 @@
 //!   QUIC moves its loss timer away with each acknowledgement and back with each packet. This one stays armed for the
 //!   earliest time it was set to, and when that comes looks whether it is still meant.
 //!
-//! What it never does: know anything of QUIC, hold a packet back, or drop one that the kernel took.
+//! Bulk is handed to the kernel in batches (`batch`).
+//!
+//! What it never does: know anything of QUIC, hold a packet back that comes alone, or drop one that the kernel took.
 
 use std::fmt;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncTimer, AsyncUdpSocket, UdpPoller};
 use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::sync::Notify;
+use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep, sleep_until};
+
+use crate::transport::LARGEST_DATAGRAM;
+
+mod batch;
+
+use batch::{Batch, IP_PACKET, Sent};
 
 /// When the system has no descriptor left to ask with, a refused packet is tried again after this long.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -45,7 +55,9 @@ impl quinn::Runtime for Runtime {
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
-        Ok(Arc::new(Socket::new(socket)?))
+        let socket = Arc::new(Socket::new(socket)?);
+        tokio::spawn(flush(Arc::downgrade(&socket), socket.kept.clone()));
+        Ok(socket)
     }
 
     fn now(&self) -> Instant {
@@ -95,6 +107,10 @@ struct Socket {
     state: UdpSocketState,
     /// The last packet was refused for want of room.
     full: AtomicBool,
+    /// Datagrams that wait for more of their kind.
+    batch: Mutex<Batch>,
+    /// Something waits.
+    kept: Arc<Notify>,
 }
 
 impl Socket {
@@ -107,7 +123,50 @@ impl Socket {
             incoming,
             state,
             full: AtomicBool::new(false),
+            batch: Mutex::default(),
+            kept: Arc::default(),
         })
+    }
+
+    /// The datagrams that wait; whoever panicked with them left them whole.
+    fn batch(&self) -> MutexGuard<'_, Batch> {
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kernel(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.state.send((&self.socket).into(), transmit)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // What the kernel does not take now is lost like any datagram.
+        let _ = self.batch().flush(|transmit| self.kernel(transmit));
+        // There is nobody left to flush for.
+        self.kept.notify_one();
+    }
+}
+
+/// Hands on what a socket kept, once those who send had their turn and nothing more has come; ends with the socket.
+async fn flush(socket: Weak<Socket>, kept: Arc<Notify>) {
+    loop {
+        kept.notified().await;
+        let mut seen = None;
+        loop {
+            let Some(socket) = socket.upgrade() else { return };
+            let round = socket.batch().round;
+            if seen == Some(round) {
+                let flushed = socket.batch().flush(|transmit| socket.kernel(transmit));
+                if flushed.is_ok() {
+                    break;
+                }
+                // The kernel has no room for now.
+                sleep(AGAIN).await;
+            }
+            seen = Some(round);
+            drop(socket);
+            yield_now().await;
+        }
     }
 }
 
@@ -120,13 +179,18 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
-        let sent = self.state.send((&self.socket).into(), transmit);
-        if let Err(error) = &sent
-            && error.kind() == io::ErrorKind::WouldBlock
-        {
-            self.full.store(true, Ordering::Relaxed);
+        match self.batch().send(transmit, |transmit| self.kernel(transmit)) {
+            Ok(Sent::All) => Ok(()),
+            Ok(Sent::Kept) => {
+                self.kept.notify_one();
+                Ok(())
+            }
+            Err(error) => {
+                self.full
+                    .store(error.kind() == io::ErrorKind::WouldBlock, Ordering::Relaxed);
+                Err(error)
+            }
         }
-        sent
     }
 
     fn poll_recv(
@@ -169,7 +233,11 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn max_receive_segments(&self) -> usize {
-        self.state.gro_segments()
+        // quinn makes room for this many datagrams of the largest size in each buffer; the kernel never joins more than fit
+        // into one IP packet.
+        self.state
+            .gro_segments()
+            .min(IP_PACKET.div_ceil(usize::from(LARGEST_DATAGRAM)))
     }
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::{IdleTimeout, TransportConfig, VarInt};
+use quinn::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
 /// Default keepalive: well under the 15 to 30 s after which NATs forget a UDP mapping, and several times within [`IDLE`]. It
 /// is also how long an idle agent may not know that its relay was restarted.
@@ -29,8 +29,20 @@ const CONNECTION_WINDOW: u32 = (STREAMS_AT_AGENT + STREAMS_AT_RELAY) * STREAM_WI
 const SEND_WINDOW: u64 = 16 * 1024 * 1024;
 /// Out-of-order handshake bytes: a chain with many groups is larger than the usual 16 KiB.
 const HANDSHAKE_BUFFER: usize = 64 * 1024;
-/// Streams that a client or agent may have open at a relay. Small, as QUIC keeps room for each at once.
-const STREAMS_AT_RELAY: u32 = 64;
+/// The largest UDP payload: an Ethernet frame of 9,000 bytes without the headers of IPv6 and UDP. A packet costs much the same
+/// whatever it carries, and many clouds have such frames inside.
+pub(crate) const LARGEST_DATAGRAM: u16 = 8952;
+/// The same of a frame of 1,500 bytes.
+const USUAL_DATAGRAM: u16 = 1452;
+/// Headers of IPv6 and UDP.
+const HEADERS: u32 = 48;
+/// A receiver acknowledges when more than this many packets came (RFC 9000's usual is 1), or after its delay of 25 ms.
+const PACKETS_PER_ACKNOWLEDGEMENT: u32 = 8;
+/// Streams that a peer may have open at a relay at first: QUIC keeps room for each from the start, an agent opens one, and there
+/// may be ten thousand agents.
+const STREAMS_AT_FIRST: u32 = 4;
+/// Streams that a client may have open at a relay; the relay allows them once it knows that it is one.
+pub const STREAMS_AT_RELAY: u32 = 64;
 /// Streams that a relay may have open at an agent: one for each session or channel.
 const STREAMS_AT_AGENT: u32 = 256;
 
@@ -41,7 +53,7 @@ pub fn client_transport() -> Arc<TransportConfig> {
 
 /// For relays, towards clients, agents and peers.
 pub fn relay_transport() -> Arc<TransportConfig> {
-    Arc::new(transport(KEEPALIVE, STREAMS_AT_RELAY))
+    Arc::new(transport(KEEPALIVE, STREAMS_AT_FIRST))
 }
 
 /// For agents: the relay opens one stream for each session.
@@ -65,8 +77,51 @@ pub fn transport(keepalive: Duration, streams: u32) -> TransportConfig {
         .datagram_receive_buffer_size(None)
         // Streams of one connection are served in the order in which they became ready: a keystroke is small and goes
         // out whole; turn-taking between large streams would cut every packet into pieces.
-        .send_fairness(false);
-    // Datagrams start at 1,200 bytes, which every path carries; larger ones are used once probed (the default).
+        .send_fairness(false)
+        .mtu_discovery_config(Some(discovery()))
+        .ack_frequency_config(Some(acknowledgements()));
+    config
+}
+
+/// Datagrams start at 1,200 bytes, which every path carries; larger ones are used once a probe of that size was acknowledged.
+fn discovery() -> MtuDiscoveryConfig {
+    let mut config = MtuDiscoveryConfig::default();
+    config.upper_bound(largest_datagram());
+    config
+}
+
+/// The largest UDP payload that an interface of this machine can send, from an Ethernet frame of 1,500 bytes up to
+/// [`LARGEST_DATAGRAM`]. To probe beyond it would cost ten packets, and their memory for each connection.
+fn largest_datagram() -> u16 {
+    let mut mtus = Vec::new();
+    // Linux; elsewhere there is no such folder.
+    for entry in std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten() {
+        let mtu = std::fs::read_to_string(entry.path().join("mtu")).ok();
+        if let Some(mtu) = mtu.and_then(|text| text.trim().parse::<u32>().ok()) {
+            mtus.push((entry.file_name() != "lo", mtu));
+        }
+    }
+    largest_of(&mtus)
+}
+
+/// By the MTU of each interface, and whether it leads to others; loopback, whose MTU is 65,536 everywhere, counts alone.
+fn largest_of(mtus: &[(bool, u32)]) -> u16 {
+    let outside = mtus.iter().any(|(outside, _)| *outside);
+    let largest = mtus
+        .iter()
+        .filter(|(out, _)| *out == outside)
+        .map(|(_, mtu)| *mtu)
+        .max();
+    let payload = largest.unwrap_or_default().saturating_sub(HEADERS);
+    u16::try_from(payload).map_or(LARGEST_DATAGRAM, |payload| {
+        payload.clamp(USUAL_DATAGRAM, LARGEST_DATAGRAM)
+    })
+}
+
+/// What we ask of whoever receives from us.
+fn acknowledgements() -> AckFrequencyConfig {
+    let mut config = AckFrequencyConfig::default();
+    config.ack_eliciting_threshold(VarInt::from_u32(PACKETS_PER_ACKNOWLEDGEMENT));
     config
 }
 

@@ -17,6 +17,7 @@ mod measure;
 mod options;
 mod process;
 mod product;
+mod relay;
 mod report;
 mod ssh;
 mod stats;
@@ -30,9 +31,19 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 
 use options::Options;
-use report::{Machine, Report, say};
+use report::{Machine, Report, Subject, say};
 
 fn main() -> ExitCode {
+    // The rival of the relay's figures is a process of its own.
+    if std::env::args().nth(1).is_some_and(|word| word == "--serve-plain") {
+        return match relay::serve_plain() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                report::complain(&format!("{error:#}"));
+                ExitCode::FAILURE
+            }
+        };
+    }
     match Options::parse(std::env::args().skip(1)).and_then(|options| run(&options)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => {
@@ -51,6 +62,11 @@ fn run(options: &Options) -> Result<bool> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let machine = Machine::look();
     say(&format!("on {machine}"));
+    if let Subject::Relay(frames) = options.subject {
+        let mut report = Report::new(options.subject, machine, options.rounds);
+        relay::measure(options, frames, folder.path(), &mut report)?;
+        return finish(&report, options);
+    }
     if options.wants("cold") || options.wants("warm") {
         for rtt in measure::ROUND_TRIPS {
             say(&delay::proof(rtt, delay::TOLERANCE)?);
@@ -72,6 +88,11 @@ fn run(options: &Options) -> Result<bool> {
         measure::echo(&product, &rival, &options.rounds, &mut report)?;
     }
     drop((product, rival));
+    finish(&report, options)
+}
+
+/// Tells, and writes into the document.
+fn finish(report: &Report, options: &Options) -> Result<bool> {
     let text = report.markdown();
     say(&text);
     if let Some(path) = &options.report {

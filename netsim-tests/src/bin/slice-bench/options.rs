@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::report::Subject;
+use crate::report::{Frames, Subject};
 
 /// How often each thing is measured.
 #[derive(Clone, Copy)]
@@ -16,6 +16,11 @@ pub(crate) struct Rounds {
     /// Turns of the echo, each with this many bytes.
     pub(crate) echo_turns: usize,
     pub(crate) echoes: usize,
+    /// Turns of bulk through the relay, each with this many MiB.
+    pub(crate) bulk_turns: usize,
+    pub(crate) bulk: u64,
+    /// Numbers of idle agents.
+    pub(crate) agents: &'static [usize],
 }
 
 impl Rounds {
@@ -24,12 +29,18 @@ impl Rounds {
         commands: 30,
         echo_turns: 6,
         echoes: 500,
+        bulk_turns: 7,
+        bulk: 1024,
+        agents: &[200, 1_000, 10_000],
     };
     const QUICK: Rounds = Rounds {
         cold: 3,
         commands: 5,
         echo_turns: 2,
         echoes: 100,
+        bulk_turns: 2,
+        bulk: 128,
+        agents: &[50, 200],
     };
 }
 
@@ -48,7 +59,7 @@ pub(crate) struct Options {
 }
 
 /// The measurements, by name.
-const MEASUREMENTS: [&str; 4] = ["cold", "warm", "true", "echo"];
+const MEASUREMENTS: [&str; 6] = ["cold", "warm", "true", "echo", "bulk", "idle"];
 
 impl Options {
     /// Whether this measurement is to be made.
@@ -80,10 +91,19 @@ impl Options {
                 }
                 // For the heading only: whoever starts us holds us to it.
                 "--one-processor" => options.subject = Subject::OneProcessor,
+                // Whoever starts us sees to it that the interfaces are such.
+                "--relay" => {
+                    let frames = words.next();
+                    options.subject = Subject::Relay(match frames.as_deref() {
+                        Some("1500") => Frames::Usual,
+                        Some("9000") => Frames::Large,
+                        _ => bail!("--relay needs the MTU of the path: 1500 or 9000"),
+                    });
+                }
                 "--quick" => options.rounds = Rounds::QUICK,
                 other => {
                     bail!(
-                        "unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --one-processor, --check, --quick"
+                        "unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --one-processor, --relay MTU, --check, --quick"
                     )
                 }
             }

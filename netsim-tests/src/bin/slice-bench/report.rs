@@ -17,6 +17,17 @@ pub(crate) enum Subject {
     Session,
     /// One measurement with every process on one processor: the work alone, without hand-overs between processors.
     OneProcessor,
+    /// The relay alone, under load, on a path with such frames.
+    Relay(Frames),
+}
+
+/// What an interface sends at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frames {
+    /// 1,500 bytes.
+    Usual,
+    /// 9,000 bytes, as many clouds have inside.
+    Large,
 }
 
 impl Subject {
@@ -24,6 +35,8 @@ impl Subject {
         match self {
             Self::Session => "session",
             Self::OneProcessor => "one-processor",
+            Self::Relay(Frames::Usual) => "relay",
+            Self::Relay(Frames::Large) => "relay-9000",
         }
     }
 
@@ -31,6 +44,8 @@ impl Subject {
         match self {
             Self::Session => "One session through one relay",
             Self::OneProcessor => "A keystroke with every process on one processor",
+            Self::Relay(Frames::Usual) => "The relay under load",
+            Self::Relay(Frames::Large) => "The relay under load, frames of 9,000 bytes",
         }
     }
 
@@ -95,14 +110,23 @@ impl Report {
             commands,
             echo_turns,
             echoes,
+            bulk_turns,
+            bulk,
+            agents: _,
         } = self.rounds;
+        let how = match self.subject {
+            Subject::Session | Subject::OneProcessor => format!(
+                "Medians of {cold} cold starts for each RTT, {commands} commands, {} echoed bytes.",
+                echo_turns * echoes
+            ),
+            Subject::Relay(_) => format!("Medians of {bulk_turns} turns of {bulk} MiB each."),
+        };
         let mut text = format!(
             "## {}\n\n\
-             Run of {}. Medians of {cold} cold starts for each RTT, {commands} commands, {} echoed bytes.\n\n\
+             Run of {}. {how}\n\n\
              | what | noderelay | beside it | against the goal | goal | |\n|---|---|---|---|---|---|\n",
             self.subject.heading(),
             self.machine,
-            echo_turns * echoes,
         );
         for row in &self.rows {
             let (seen, goal, verdict) = match &row.goal {

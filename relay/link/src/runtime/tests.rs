@@ -88,6 +88,43 @@ async fn no_packet_is_lost_whether_there_are_many_or_one_comes_after_another() {
 }
 
 #[tokio::test]
+async fn a_full_batch_that_nothing_follows_is_sent_all_the_same() {
+    const SIZE: usize = 100;
+    let ((a, _), (b, address)) = (bound(), bound());
+    for round in 0..3u8 {
+        let contents = vec![round; 10 * SIZE];
+        a.try_send(&Transmit {
+            destination: address,
+            ecn: None,
+            contents: &contents,
+            segment_size: Some(SIZE),
+            src_ip: None,
+        })
+        .unwrap();
+        let mut got = Vec::new();
+        while got.len() < contents.len() {
+            got.extend(receive(&b, 16).await.concat());
+        }
+        assert_eq!(got, contents);
+    }
+    // Nor does it get lost with its socket.
+    a.try_send(&Transmit {
+        destination: address,
+        ecn: None,
+        contents: &[9; 10 * SIZE],
+        segment_size: Some(SIZE),
+        src_ip: None,
+    })
+    .unwrap();
+    drop(a);
+    let mut got = Vec::new();
+    while got.len() < 10 * SIZE {
+        got.extend(receive(&b, 16).await.concat());
+    }
+    assert_eq!(got, [9; 10 * SIZE]);
+}
+
+#[tokio::test]
 async fn a_socket_that_refused_is_asked_and_one_that_did_not_is_not() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let socket = Arc::new(Socket::new(socket).unwrap());

@@ -38,3 +38,20 @@ async fn stalled_streams_of_an_agent_do_not_hold_up_the_others() {
         assert_eq!(soon(ours.read_to_end(full.len())).await.unwrap().len(), full.len());
     }
 }
+
+#[test]
+fn datagrams_are_probed_up_to_what_an_interface_can_send() {
+    for (mtus, largest) in [
+        (&[][..], 1452),
+        (&[(false, 65_536)], 8952),
+        (&[(false, 65_536), (true, 1500)], 1452),
+        (&[(false, 65_536), (true, 1500), (true, 9000)], 8952),
+        (&[(true, 8951)], 8903),
+        (&[(true, 1280)], 1452),
+        (&[(true, u32::MAX)], 8952),
+        (&[(true, 0)], 1452),
+    ] {
+        assert_eq!(largest_of(mtus), largest, "{mtus:?}");
+    }
+    assert!((1452..=8952).contains(&largest_datagram()));
+}
