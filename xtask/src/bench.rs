@@ -48,7 +48,8 @@ pub(crate) fn run_all(options: &[&str]) -> Result<()> {
         ]))
     });
     stages.finish()?;
-    let shipped = binaries()
+    let release = binaries();
+    let shipped = release
         .parent()
         .map_or_else(|| root().join("target/dist"), |target| target.join("dist"));
     // The rival of the relay lives in it: both are built alike.
@@ -68,8 +69,11 @@ pub(crate) fn run_all(options: &[&str]) -> Result<()> {
         command.args(["--cpu-list", "0"]).arg(&bench);
         finish(command.args(["--only", "echo", "--one-processor"]))
     });
-    for mtu in ["1500", "9000"] {
-        stages.add(&format!("slice-bench of the relay, frames of {mtu} bytes"), || {
+    for (mtu, name) in [
+        ("1500", "slice-bench of the relay"),
+        ("9000", "slice-bench of the relay, frames of 9,000 bytes"),
+    ] {
+        stages.add(name, || {
             let mut command = Command::new("unshare");
             command
                 .args(["--net", "--mount", "sh", "-c", ON_A_PATH, mtu])

@@ -54,9 +54,10 @@ pub(crate) async fn measure(
             beside: format!("{beside:.2} s, bare quinn relay"),
             goal: Some(goal(
                 cost / beside,
-                match way {
-                    Way::ToNode => 0.8,
-                    Way::ToClient => f64::INFINITY,
+                match (way, frames) {
+                    (Way::ToNode, Frames::Usual) => 0.8,
+                    (Way::ToNode, Frames::Large) => 0.35,
+                    (Way::ToClient, _) => f64::INFINITY,
                 },
             )),
         });
