@@ -419,7 +419,7 @@ pub(crate) fn from_warm() -> impl Strategy<Value = FromWarm> {
     });
     let numbers = any::<(u32, u32, u32, u32, u64, u64, bool)>();
     prop_oneof![
-        (1..=3_i32, "[ -~]{0,60}", bytes(32), text(), any::<u32>()).prop_map(|(carried, relay, key, seen, rtt_us)| {
+        (1..=3_i32, name(), bytes(32), text(), any::<u32>()).prop_map(|(carried, relay, key, seen, rtt_us)| {
             FromWarm::Answer(Answer {
                 carried,
                 relay,

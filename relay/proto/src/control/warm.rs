@@ -10,14 +10,15 @@
 //! never show in `Debug`.
 
 use bytes::Bytes;
-use noderelay_pki::name::{ClusterName, NodeName};
+use noderelay_pki::name::{ClusterName, NodeName, RelayName};
 
 use super::Control;
 use super::check::Check;
 use super::inner::check_target;
+use super::outer::Purpose;
 use crate::error::ProtocolError;
 use crate::frame::Type;
-use crate::limits::{MAX_SHORT_TEXT, MAX_TEXT, MAX_WARM_LIST};
+use crate::limits::{MAX_TEXT, MAX_WARM_LIST};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
@@ -57,7 +58,7 @@ pub struct Ask {
     #[prost(string, tag = "6")]
     pub node: String,
     /// What the stream is for.
-    #[prost(enumeration = "super::Purpose", tag = "7")]
+    #[prost(enumeration = "Purpose", tag = "7")]
     pub purpose: i32,
     /// How long to go on from now, in seconds.
     #[prost(uint32, tag = "8")]
@@ -148,7 +149,7 @@ impl Control for Answer {
             &self.resume_key,
             if carried == Carried::Standby { 32 } else { 0 },
         )?;
-        check.most("relay", self.relay.len(), MAX_SHORT_TEXT)?;
+        check.name_or_empty::<RelayName>("relay", &self.relay)?;
         check.most("seen", self.seen.len(), MAX_TEXT)
     }
 }

@@ -398,8 +398,93 @@ fn holder_rules() {
 }
 
 #[test]
+fn standby_rules() {
+    let good = Standby {
+        cluster: "eu".into(),
+        node: "n1".into(),
+        purpose: Purpose::Session.into(),
+    };
+    assert_eq!(broken(good.clone()), "");
+    rule!(good.clone(), cluster = "EU".into(), "cluster");
+    rule!(good.clone(), node = String::new(), "node");
+    rule!(good, purpose = 0, "purpose");
+    assert_eq!(broken(StandingBy { secs: 0 }), "");
+}
+
+#[test]
+fn warm_rules() {
+    let good = Ask {
+        version: 1,
+        wish: AskFor::Stream.into(),
+        configuration: key(),
+        certificate: key(),
+        cluster: "eu".into(),
+        node: "n1".into(),
+        purpose: Purpose::Session.into(),
+        keep_secs: 0,
+    };
+    assert_eq!(broken(good.clone()), "");
+    rule!(
+        good.clone(),
+        version = 99,
+        "",
+        "another version is judged by the process"
+    );
+    rule!(good.clone(), version = 0, "version");
+    rule!(good.clone(), wish = 0, "wish");
+    rule!(good.clone(), wish = 5, "wish");
+    rule!(good.clone(), configuration = id(), "configuration");
+    rule!(good.clone(), certificate = Bytes::new(), "certificate");
+    rule!(good.clone(), node = "N1".into(), "node");
+    rule!(good, wish = AskFor::Keep.into(), "keep_secs");
+
+    let good = Answer {
+        carried: Carried::Stream.into(),
+        relay: "a".repeat(63),
+        ..Answer::default()
+    };
+    assert_eq!(broken(good.clone()), "");
+    rule!(good.clone(), carried = 0, "carried");
+    rule!(good.clone(), relay = "no name".into(), "relay");
+    rule!(good.clone(), resume_key = key(), "resume_key", "a stream has none");
+    rule!(good.clone(), carried = Carried::Standby.into(), "resume_key");
+    rule!(good, seen = "x".repeat(MAX_TEXT + 1), "seen");
+
+    let relay = WarmRelay {
+        cluster: "eu".into(),
+        ..WarmRelay::default()
+    };
+    let report = |count| Report {
+        relays: vec![relay.clone(); count],
+        ..Report::default()
+    };
+    assert_eq!(broken(report(MAX_WARM_LIST)), "");
+    assert_eq!(broken_list(report(MAX_WARM_LIST + 1)), "a list");
+    let nameless = WarmNode {
+        cluster: "eu".into(),
+        ..WarmNode::default()
+    };
+    rule!(report(0), nodes = vec![nameless], "nodes.node");
+}
+
+/// The field of the first broken rule, found before the message is built.
+fn broken_list<M: Control>(message: M) -> &'static str {
+    match decode::<M>(message.encode_to_vec().into()) {
+        Err(ProtocolError::OverLimit { field, .. }) => field,
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+}
+
+#[test]
 fn secrets_do_not_show() {
     let shown = [
+        format!(
+            "{:?}",
+            Answer {
+                resume_key: key(),
+                ..Answer::default()
+            }
+        ),
         format!(
             "{:?}",
             Start {
