@@ -87,7 +87,7 @@ impl Fleet {
             cluster: Some(self.ca.cluster().clone()),
         };
         Ok(Dialer::new(party, transport)
-            .dial(&[self.address.clone()], expect)
+            .dial(std::slice::from_ref(&self.address), expect)
             .await?)
     }
 
