@@ -15,6 +15,9 @@
 //! content ([`Store::load_accepted`]): what verifies and cannot be used never becomes the last good one. A refused
 //! publication changes nothing, except that a root which follows from the trusted one is kept at once. Floors outlive
 //! expiry and restart. Local time is never written.
+//!
+//! A disk that takes nothing holds up no publication: whoever fills it could keep a revocation away. What was verified is in
+//! force, its floors count in this process, [`Store::unkept`] says why it is not on disk, and each load tries again.
 
 use crate::error::BundleError;
 use crate::limits::MAX_ROOT;
@@ -35,6 +38,15 @@ pub struct Store {
     directory: PathBuf,
     /// The publication that this process holds, so that an unchanged directory costs one small read.
     held: Mutex<Option<Publication>>,
+    /// What counts instead of the files, while they can't be written.
+    unkept: Mutex<Option<Unkept>>,
+}
+
+/// What could not be written.
+#[derive(Debug)]
+struct Unkept {
+    trust: Trust,
+    why: String,
 }
 
 /// What a load found.
@@ -77,10 +89,16 @@ impl Store {
         let store = Self {
             directory: directory.to_owned(),
             held: Mutex::new(None),
+            unkept: Mutex::new(None),
         };
         noderelay_pki::files::private_directory(directory).map_err(|e| store.unusable(e.to_string()))?;
         store.read_trust()?;
         Ok(store)
+    }
+
+    /// Why what is in force is not kept: after a restart it would have to be loaded anew.
+    pub fn unkept(&self) -> Option<String> {
+        self.unkept.lock().ok()?.as_ref().map(|unkept| unkept.why.clone())
     }
 
     /// The fingerprint (SHA-256 of the file, hex) of the root that is pinned here.
@@ -151,7 +169,8 @@ impl Store {
         Ok(())
     }
 
-    /// Loads the publication in a directory. On success it is in force and kept; the same as before is good, too.
+    /// Loads the publication in a directory. On success it is in force and kept ([`Store::unkept`]); the same as before is
+    /// good, too.
     ///
     /// A publication that has expired is refused while one that has not is in force. Where there is none, it is taken:
     /// [`Publication::freshness`] says `Expired`, which leaves break-glass.
@@ -177,7 +196,7 @@ impl Store {
     /// asked once everything is verified and before anything is kept. What it refuses leaves the last good publication
     /// and the floors as they were.
     ///
-    /// It is not asked about what this store handed out last: [`Accepted::Same`].
+    /// It need not be asked about what this store handed out last: [`Accepted::Same`].
     ///
     /// # Errors
     /// As [`Store::load`], and what `accept` says.
@@ -201,7 +220,7 @@ impl Store {
         now: Timestamp,
         accept: impl FnOnce(&Publication) -> Result<T, E>,
     ) -> Result<Accepted<T>, E> {
-        if let Some(held) = self.unchanged(source)? {
+        if let (Some(held), None) = (self.unchanged(source)?, self.unkept()) {
             return Ok(Accepted::Same(held));
         }
         let _lock = self.lock().await?;
@@ -220,7 +239,7 @@ impl Store {
         let (root, followed) = verify::advance(source, &trust.root, &mut trust.floors)?;
         let start = std::mem::replace(&mut trust.root, root);
         if !followed.is_empty() {
-            self.write_trust(&trust)?;
+            self.keep(None, &trust);
         }
         // 5.4 to 5.7
         let loaded = verify::verify(source, &start, &trust.root, followed, &trust.floors, &self.directory).await;
@@ -236,14 +255,27 @@ impl Store {
         let made = accept(&publication)?;
         // Store
         let same = last.is_some_and(|last| last.common(Role::Timestamp) == publication.common(Role::Timestamp));
-        if !same {
-            self.write_last_good(&publication)?;
-        }
-        if raise(&mut trust.floors, &publication) {
-            self.write_trust(&trust)?;
+        let unkept = self.unkept().is_some();
+        if raise(&mut trust.floors, &publication) || !same || unkept {
+            self.keep((!same || unkept).then_some(&publication), &trust);
         }
         self.hold(&publication);
-        Ok(Accepted::New(publication, made))
+        Ok(match same && unkept {
+            true => Accepted::Same(publication),
+            false => Accepted::New(publication, made),
+        })
+    }
+
+    /// Writes what counts from now on, or remembers that it could not be written.
+    fn keep(&self, publication: Option<&Publication>, trust: &Trust) {
+        let written = publication.map_or(Ok(()), |publication| self.write_last_good(publication));
+        let unkept = written.and_then(|()| self.write_trust(trust)).err().map(|error| Unkept {
+            trust: trust.clone(),
+            why: error.to_string(),
+        });
+        if let Ok(mut place) = self.unkept.lock() {
+            *place = unkept;
+        }
     }
 
     /// The first load of a program: the publication in a directory, else the last good one. `accept` is as for

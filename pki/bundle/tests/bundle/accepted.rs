@@ -66,6 +66,38 @@ async fn what_verifies_but_is_not_usable_is_never_kept_and_raises_no_floor() {
 }
 
 #[tokio::test]
+async fn a_disk_that_takes_nothing_holds_up_no_publication_and_opens_no_way_back() {
+    let mut forge = Forge::new();
+    let root = forge.root_file();
+    let (directory, store) = pinned(&root);
+    let state = directory.path().join("state");
+    let last = state.join("last-good.json");
+    // For whoever runs the tests, root included: a file can't take the place of a folder.
+    std::fs::create_dir(&last).unwrap();
+    let [one, two, three] = [1, 2, 3].map(|version| forge.version(version).files_under(root.clone()));
+    for (files, version) in [(&one, 1), (&three, 3)] {
+        let loaded = store.load_accepted_from(files, now(), parse).await.unwrap();
+        assert!(matches!(loaded, Accepted::New(_, made) if made == version), "{loaded:?}");
+        let why = store.unkept().expect("it is not kept");
+        assert!(why.contains("last-good.json"), "{why}");
+    }
+    let refused = store.load_accepted_from(&two, now(), parse).await.unwrap_err();
+    assert_eq!(refused, Unusable::Bundle("bundle.rollback"), "its floor counts here");
+    let loaded = store.load_accepted_from(&three, now(), parse).await.unwrap();
+    assert!(matches!(loaded, Accepted::Same(_)), "{loaded:?}");
+    assert!(store.unkept().is_some());
+    // As soon as the disk takes something, it is kept, though nothing new came.
+    std::fs::remove_dir(&last).unwrap();
+    let loaded = store.load_accepted_from(&three, now(), parse).await.unwrap();
+    assert!(matches!(loaded, Accepted::Same(_)), "{loaded:?}");
+    assert_eq!(store.unkept(), None);
+    let again = Store::open(&state).unwrap();
+    assert_eq!(again.last_good(now()).await.unwrap().unwrap().policy_version(), 3);
+    let refused = again.load_accepted_from(&two, now(), parse).await.unwrap_err();
+    assert_eq!(refused, Unusable::Bundle("bundle.rollback"));
+}
+
+#[tokio::test]
 async fn a_program_begins_with_the_last_good_one_when_the_directory_is_bad_and_says_why() {
     let forge = Forge::new();
     let root = forge.root_file();
