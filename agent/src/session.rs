@@ -303,7 +303,14 @@ async fn again(node: &Node, live: Arc<Live>, open: &Open, standing: Standing) ->
     }
     // Numbered before the holder drops the old leg, so that its end is not taken for the session's.
     let number = live.new_leg();
-    let (holder, consumed) = node.launcher.again(&begun).await?;
+    let (holder, consumed) = match node.launcher.again(&begun).await {
+        Ok(adopted) => adopted,
+        Err(refusal) => {
+            // Else the end of the leg before it would be nobody's.
+            live.no_leg(number);
+            return Err(refusal);
+        }
+    };
     tracing::info!(session = %live.id, leg = number, "the same attempt again: the same session");
     let opened = Opened {
         consumed,

@@ -168,6 +168,12 @@ impl Live {
         self.legs.fetch_add(1, Ordering::AcqRel) + 1
     }
 
+    /// Takes a leg's number back: it came to nothing, and the one before it goes on.
+    pub fn no_leg(&self, leg: u64) {
+        // Not when there is a newer one already.
+        let _ = self.legs.compare_exchange(leg, leg - 1, Ordering::AcqRel, Ordering::Acquire);
+    }
+
     /// Whether a newer leg took over from `leg`.
     pub fn superseded(&self, leg: u64) -> bool {
         self.legs.load(Ordering::Acquire) > leg

@@ -59,9 +59,10 @@ pub fn folders(places: &Places, own: &[SessionId], now: Timestamp) -> Vec<Sessio
             Ok(false) if own.contains(&session) => {}
             Ok(true) => note(&folder, session, &table),
             Ok(false) => {
-                // Who just died may not have let go of everything; then it is looked at again.
-                end(&folder, session);
+                // Who just died may not have let go of everything; then it is looked at again. Whoever still writes the
+                // recording lives, whatever has become of its folder.
                 if let Some(lost) = close(&cast(places, session), now) {
+                    end(&folder, session);
                     closed.extend(lost);
                     remove(&folder);
                 }
@@ -94,6 +95,7 @@ fn end(folder: &Path, session: SessionId) {
 /// Tidies up after one session whose holder was lost a moment ago: kills what it left, closes its recording, removes its
 /// folder. Whoever lives after all is left alone; says whether that is so. Waits for the disk.
 pub fn bury(places: &Places, session: SessionId, leader: u32, now: Timestamp) -> bool {
+    let noticed = holders::Noticed::now();
     let folder = places.session(session);
     let until = Instant::now() + LETTING_GO;
     while holders::is_held(&folder).unwrap_or(false) {
@@ -102,7 +104,7 @@ pub fn bury(places: &Places, session: SessionId, leader: u32, now: Timestamp) ->
         }
         std::thread::sleep(AGAIN);
     }
-    let killed = holders::kill(leader);
+    let killed = holders::kill(leader, noticed);
     tracing::error!(%session, code = %CODE, killed, "the process that held a session is gone; nothing goes on unrecorded");
     while close(&cast(places, session), now).is_none() && Instant::now() < until {
         std::thread::sleep(AGAIN);

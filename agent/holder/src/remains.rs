@@ -100,17 +100,33 @@ fn shot(process: Known) -> bool {
 }
 
 /// Kills what is left of a command's session; `leader` is the command's process id, which names its session as long as one
-/// process of it lives. To be called at once after the holder's end. Says how many there were.
-pub fn kill(leader: u32) -> usize {
+/// process of it lives. To be called at once after the holder's end, which was noticed `when`: a session of that number in which
+/// nothing is that old is another one, and left alone. Says how many were killed.
+pub fn kill(leader: u32, when: Noticed) -> usize {
     let mut killed = BTreeSet::new();
     for _ in 0..ROUNDS {
         let left = processes::in_session(leader);
-        if left.is_empty() {
+        // Once one was ours, what it has started meanwhile is, too.
+        if left.is_empty() || killed.is_empty() && !left.iter().any(|process| process.started <= when.0) {
             break;
         }
         killed.extend(left.into_iter().filter(|process| shot(*process)));
     }
     killed.len()
+}
+
+/// A moment, as the kernel counts when processes began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Noticed(u64);
+
+impl Noticed {
+    /// This one; the beginning of time, at which nothing was there, where the kernel does not say.
+    pub fn now() -> Self {
+        let uptime = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
+        // Seconds with two digits behind the point, and 100 ticks a second on every Linux (`USER_HZ`).
+        let first = uptime.split_whitespace().next().unwrap_or_default();
+        Self(first.replace('.', "").parse().unwrap_or_default())
+    }
 }
 
 /// Removes the folder of a session that nobody holds, with what NodeRelay put there; gives what its log says.

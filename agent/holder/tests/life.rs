@@ -125,6 +125,9 @@ async fn b015_a_holder_that_is_killed_takes_its_shell_with_it() {
 #[tokio::test]
 async fn a_killed_holder_leaves_nothing_of_its_session_whatever_that_ignores() {
     let line = "trap '' HUP; sleep 1000 & echo $$ $!; wait";
+    let before = remains::Noticed::now();
+    // The kernel counts in hundredths of a second.
+    eventually("a tick is over", || remains::Noticed::now() > before).await;
     for start in [start(&["sh", "-c", line]), start_terminal(&["sh", "-c", line])] {
         let mut session = Session::begin(start).await;
         session
@@ -141,9 +144,11 @@ async fn a_killed_holder_leaves_nothing_of_its_session_whatever_that_ignores() {
             !remains::is_held(&session.home()).unwrap()
         })
         .await;
+        let noticed = remains::Noticed::now();
         // What the command had started in its session is the agent's to end.
         assert!(is_alive(job), "it ignores HUP");
-        assert_eq!(remains::kill(leader as u32), 1);
+        assert_eq!(remains::kill(leader as u32, before), 0, "of another session of that number");
+        assert_eq!(remains::kill(leader as u32, noticed), 1);
         eventually("its job is gone", || !is_alive(job)).await;
         remains::remove(&session.home()).unwrap();
         assert!(!session.home().exists());

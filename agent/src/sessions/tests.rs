@@ -129,6 +129,11 @@ fn the_newest_leg_counts() {
     let second = live.new_leg();
     assert!(live.superseded(first));
     assert!(!live.superseded(second));
+    let third = live.new_leg();
+    live.no_leg(third);
+    assert!(!live.superseded(second), "the third came to nothing");
+    live.no_leg(first);
+    assert!(live.superseded(first), "there is a newer one");
 }
 
 #[tokio::test]
