@@ -121,7 +121,10 @@ impl Published {
     fn in_force(&mut self) {
         let unkept = self.store.unkept();
         if let Some(why) = unkept.as_ref().filter(|why| self.fault.as_ref() != Some(why)) {
-            tracing::warn!(why, "the publication is in force and can't be kept; a restart needs it again");
+            tracing::warn!(
+                why,
+                "the publication is in force and can't be kept; a restart needs it again"
+            );
         }
         self.fault = unkept;
     }

@@ -171,7 +171,9 @@ impl Live {
     /// Takes a leg's number back: it came to nothing, and the one before it goes on.
     pub fn no_leg(&self, leg: u64) {
         // Not when there is a newer one already.
-        let _ = self.legs.compare_exchange(leg, leg - 1, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self
+            .legs
+            .compare_exchange(leg, leg - 1, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Whether a newer leg took over from `leg`.

@@ -206,7 +206,10 @@ impl Material {
         self.reported = None;
         let unkept = self.store.unkept();
         if let Some(why) = unkept.as_ref().filter(|_| self.unkept != unkept) {
-            warn!(why, "the bundle is in force and can't be kept; a restart needs it again");
+            warn!(
+                why,
+                "the bundle is in force and can't be kept; a restart needs it again"
+            );
         }
         self.unkept = unkept;
     }

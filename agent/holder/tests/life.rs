@@ -147,7 +147,11 @@ async fn a_killed_holder_leaves_nothing_of_its_session_whatever_that_ignores() {
         let noticed = remains::Noticed::now();
         // What the command had started in its session is the agent's to end.
         assert!(is_alive(job), "it ignores HUP");
-        assert_eq!(remains::kill(leader as u32, before), 0, "of another session of that number");
+        assert_eq!(
+            remains::kill(leader as u32, before),
+            0,
+            "of another session of that number"
+        );
         assert_eq!(remains::kill(leader as u32, noticed), 1);
         eventually("its job is gone", || !is_alive(job)).await;
         remains::remove(&session.home()).unwrap();

@@ -269,10 +269,13 @@ impl Store {
     /// Writes what counts from now on, or remembers that it could not be written.
     fn keep(&self, publication: Option<&Publication>, trust: &Trust) {
         let written = publication.map_or(Ok(()), |publication| self.write_last_good(publication));
-        let unkept = written.and_then(|()| self.write_trust(trust)).err().map(|error| Unkept {
-            trust: trust.clone(),
-            why: error.to_string(),
-        });
+        let unkept = written
+            .and_then(|()| self.write_trust(trust))
+            .err()
+            .map(|error| Unkept {
+                trust: trust.clone(),
+                why: error.to_string(),
+            });
         if let Ok(mut place) = self.unkept.lock() {
             *place = unkept;
         }

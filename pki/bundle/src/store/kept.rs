@@ -72,7 +72,12 @@ pub(super) struct Trust {
 
 impl Store {
     pub(super) fn trust(&self) -> Result<Trust, BundleError> {
-        if let Some(trust) = self.unkept.lock().ok().and_then(|unkept| Some(unkept.as_ref()?.trust.clone())) {
+        if let Some(trust) = self
+            .unkept
+            .lock()
+            .ok()
+            .and_then(|unkept| Some(unkept.as_ref()?.trust.clone()))
+        {
             return Ok(trust);
         }
         self.read_trust()?.ok_or_else(|| BundleError::NotPinned {

@@ -77,7 +77,10 @@ async fn a_disk_that_takes_nothing_holds_up_no_publication_and_opens_no_way_back
     let [one, two, three] = [1, 2, 3].map(|version| forge.version(version).files_under(root.clone()));
     for (files, version) in [(&one, 1), (&three, 3)] {
         let loaded = store.load_accepted_from(files, now(), parse).await.unwrap();
-        assert!(matches!(loaded, Accepted::New(_, made) if made == version), "{loaded:?}");
+        assert!(
+            matches!(loaded, Accepted::New(_, made) if made == version),
+            "{loaded:?}"
+        );
         let why = store.unkept().expect("it is not kept");
         assert!(why.contains("last-good.json"), "{why}");
     }
