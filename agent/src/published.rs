@@ -5,7 +5,8 @@
 //!                     └ any fault: the last good one stays in force, the reason is kept for log and status
 //! ```
 //!
-//! A disk that takes nothing is no fault of the publication: it counts all the same, and the log says that it is not kept.
+//! A disk that takes nothing is no fault of the publication: it counts all the same, and the store says in the log that it is
+//! not kept.
 //!
 //! Never serves a publication whose policy did not parse, never forgets the last good one, never asks a server.
 
@@ -98,9 +99,9 @@ impl Published {
     /// Looks at the directory again. What verifies and can't be used is refused whole: it is neither in force nor kept.
     pub async fn refresh(&mut self, now: Timestamp) {
         match self.store.load_accepted(&self.directory, now, usable).await {
-            Ok(Accepted::Same(_)) => self.in_force(),
+            Ok(Accepted::Same(_)) => self.fault = None,
             Ok(Accepted::New(publication, (policy, trust))) => {
-                self.in_force();
+                self.fault = None;
                 tracing::info!(version = publication.policy_version(), "a new publication is in force");
                 self.trust.set(trust);
                 self.current.send_replace(Arc::new(InForce { publication, policy }));
@@ -113,20 +114,6 @@ impl Published {
                 self.fault = fault;
             }
         }
-    }
-}
-
-impl Published {
-    /// What was offered is in force; the fault that may be left is that it could not be kept.
-    fn in_force(&mut self) {
-        let unkept = self.store.unkept();
-        if let Some(why) = unkept.as_ref().filter(|why| self.fault.as_ref() != Some(why)) {
-            tracing::warn!(
-                why,
-                "the publication is in force and can't be kept; a restart needs it again"
-            );
-        }
-        self.fault = unkept;
     }
 }
 

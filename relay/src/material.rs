@@ -86,7 +86,6 @@ pub(crate) struct Material {
     publication: PathBuf,
     in_force: Publication,
     reported: Option<String>,
-    unkept: Option<String>,
 }
 
 /// What a relay starts with.
@@ -129,7 +128,6 @@ impl Material {
             publication: config.bundle.clone(),
             in_force,
             reported: None,
-            unkept: None,
         };
         Ok((material, Start { name, party, map }))
     }
@@ -185,9 +183,9 @@ impl Material {
     async fn check_bundle(&mut self, relay: &Relay, now: Timestamp) {
         let accept = |publication: &Publication| usable(&self.own, publication);
         match self.store.load_accepted(&self.publication, now, accept).await {
-            Ok(Accepted::Same(_)) => self.current(),
+            Ok(Accepted::Same(_)) => self.reported = None,
             Ok(Accepted::New(publication, anchors)) => {
-                self.current();
+                self.reported = None;
                 self.take(relay, publication, anchors);
             }
             Err(error) => {
@@ -199,19 +197,6 @@ impl Material {
                 self.reported = Some(seen);
             }
         }
-    }
-
-    /// The bundle is the one in the directory. That it can't be kept is told, and takes no readiness: it counts all the same.
-    fn current(&mut self) {
-        self.reported = None;
-        let unkept = self.store.unkept();
-        if let Some(why) = unkept.as_ref().filter(|_| self.unkept != unkept) {
-            warn!(
-                why,
-                "the bundle is in force and can't be kept; a restart needs it again"
-            );
-        }
-        self.unkept = unkept;
     }
 
     fn take(&mut self, relay: &Relay, publication: Publication, anchors: TrustAnchors) {

@@ -196,7 +196,7 @@ impl Store {
     /// asked once everything is verified and before anything is kept. What it refuses leaves the last good publication
     /// and the floors as they were.
     ///
-    /// It need not be asked about what this store handed out last: [`Accepted::Same`].
+    /// It is not asked about what this store handed out last: [`Accepted::Same`].
     ///
     /// # Errors
     /// As [`Store::load`], and what `accept` says.
@@ -220,7 +220,8 @@ impl Store {
         now: Timestamp,
         accept: impl FnOnce(&Publication) -> Result<T, E>,
     ) -> Result<Accepted<T>, E> {
-        if let (Some(held), None) = (self.unchanged(source)?, self.unkept()) {
+        if let Some(held) = self.unchanged(source)? {
+            self.keep_again(&held).await;
             return Ok(Accepted::Same(held));
         }
         let _lock = self.lock().await?;
@@ -255,29 +256,41 @@ impl Store {
         let made = accept(&publication)?;
         // Store
         let same = last.is_some_and(|last| last.common(Role::Timestamp) == publication.common(Role::Timestamp));
-        let unkept = self.unkept().is_some();
-        if raise(&mut trust.floors, &publication) || !same || unkept {
-            self.keep((!same || unkept).then_some(&publication), &trust);
+        if raise(&mut trust.floors, &publication) || !same {
+            self.keep((!same).then_some(&publication), &trust);
         }
         self.hold(&publication);
-        Ok(match same && unkept {
-            true => Accepted::Same(publication),
-            false => Accepted::New(publication, made),
-        })
+        Ok(Accepted::New(publication, made))
     }
 
-    /// Writes what counts from now on, or remembers that it could not be written.
+    /// Writes what counts from now on, or remembers that it could not be written, and says so when that is news.
     fn keep(&self, publication: Option<&Publication>, trust: &Trust) {
         let written = publication.map_or(Ok(()), |publication| self.write_last_good(publication));
-        let unkept = written
+        let why = written
             .and_then(|()| self.write_trust(trust))
             .err()
-            .map(|error| Unkept {
+            .map(|error| error.to_string());
+        if let Some(why) = why.as_ref().filter(|why| self.unkept().as_ref() != Some(why)) {
+            tracing::warn!(why, "what is in force can't be kept; a restart needs it again");
+        }
+        if let Ok(mut unkept) = self.unkept.lock() {
+            *unkept = why.map(|why| Unkept {
                 trust: trust.clone(),
-                why: error.to_string(),
+                why,
             });
-        if let Ok(mut place) = self.unkept.lock() {
-            *place = unkept;
+        }
+    }
+
+    /// Writes what could not be written when it came, unless another process has written something newer since.
+    async fn keep_again(&self, publication: &Publication) {
+        if self.unkept().is_none() {
+            return;
+        }
+        // Who can't look now looks next time.
+        if let (Ok(_lock), Ok(trust)) = (self.lock().await, self.trust()) {
+            let reached = Floor::of(publication.common(Role::Timestamp));
+            let ours = trust.floors.get(&Role::Timestamp) == Some(&reached);
+            self.keep(ours.then_some(publication), &trust);
         }
     }
 

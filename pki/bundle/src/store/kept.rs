@@ -70,19 +70,28 @@ pub(super) struct Trust {
     pub(super) floors: Floors,
 }
 
+impl Trust {
+    /// Whether everything that the other one refuses as too old is refused here, too.
+    fn covers(&self, other: &Self) -> bool {
+        let reaches =
+            |(role, floor): (&Role, &Floor)| self.floors.get(role).is_some_and(|own| own.version >= floor.version);
+        let root = |trust: &Self| trust.root.signed.common.version;
+        root(self) >= root(other) && other.floors.iter().all(reaches)
+    }
+}
+
 impl Store {
     pub(super) fn trust(&self) -> Result<Trust, BundleError> {
-        if let Some(trust) = self
-            .unkept
-            .lock()
-            .ok()
-            .and_then(|unkept| Some(unkept.as_ref()?.trust.clone()))
-        {
-            return Ok(trust);
+        let unkept = self.unkept.lock().ok();
+        let unkept = unkept.and_then(|unkept| Some(unkept.as_ref()?.trust.clone()));
+        match (unkept, self.read_trust()?) {
+            // Another process may have written something newer meanwhile.
+            (Some(unkept), kept) if kept.as_ref().is_none_or(|kept| unkept.covers(kept)) => Ok(unkept),
+            (_, Some(kept)) => Ok(kept),
+            (_, None) => Err(BundleError::NotPinned {
+                store: self.directory.display().to_string(),
+            }),
         }
-        self.read_trust()?.ok_or_else(|| BundleError::NotPinned {
-            store: self.directory.display().to_string(),
-        })
     }
 
     pub(super) fn read_trust(&self) -> Result<Option<Trust>, BundleError> {

@@ -101,6 +101,31 @@ async fn a_disk_that_takes_nothing_holds_up_no_publication_and_opens_no_way_back
 }
 
 #[tokio::test]
+async fn what_could_not_be_kept_never_takes_the_place_of_something_newer() {
+    let mut forge = Forge::new();
+    let root = forge.root_file();
+    let (directory, store) = pinned(&root);
+    let state = directory.path().join("state");
+    let last = state.join("last-good.json");
+    std::fs::create_dir(&last).unwrap();
+    let [three, four] = [3, 4].map(|version| forge.version(version).files_under(root.clone()));
+    store.load_accepted_from(&three, now(), parse).await.unwrap();
+    assert!(store.unkept().is_some());
+    // Another process, on a disk that takes something again, is ahead.
+    std::fs::remove_dir(&last).unwrap();
+    let other = Store::open(&state).unwrap();
+    other.load_accepted_from(&four, now(), parse).await.unwrap();
+    let loaded = store.load_accepted_from(&three, now(), parse).await.unwrap();
+    assert!(matches!(loaded, Accepted::Same(_)), "{loaded:?}");
+    assert_eq!(store.unkept(), None);
+    let again = Store::open(&state).unwrap();
+    assert_eq!(again.last_good(now()).await.unwrap().unwrap().policy_version(), 4);
+    let again = Store::open(&state).unwrap();
+    let refused = again.load_accepted_from(&three, now(), parse).await.unwrap_err();
+    assert_eq!(refused, Unusable::Bundle("bundle.rollback"));
+}
+
+#[tokio::test]
 async fn a_program_begins_with_the_last_good_one_when_the_directory_is_bad_and_says_why() {
     let forge = Forge::new();
     let root = forge.root_file();
