@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill as signal};
 use nix::unistd::Pid;
 
 pub use crate::processes::Known;
-use crate::processes::{below, signal_below};
+use crate::processes::{ROUNDS, below, signal_below};
 
 /// Hangs up on everything below a holder; says how many there were.
 pub fn hang_up(holder: Known) -> usize {
@@ -25,8 +25,7 @@ pub fn hang_up(holder: Known) -> usize {
 /// Kills everything below a holder, then the holder; says how many there were.
 pub fn kill(holder: Known) -> usize {
     let mut count = 0;
-    // Whoever is about to start another process may do so between a look and its end.
-    for _ in 0..8 {
+    for _ in 0..ROUNDS {
         if !holder.lives() || below(holder.pid).is_empty() {
             break;
         }

@@ -64,6 +64,9 @@ impl Process {
     }
 }
 
+/// How often is looked for more to kill: whoever is about to start another process may do so between a look and its end.
+pub(crate) const ROUNDS: usize = 8;
+
 /// Signals everything within reach and says how many there were. `leader` is the command's process id.
 pub(crate) fn signal(leader: u32, reach: Reach, signal: Signal) -> usize {
     signal_below(own_pid(), signal, |process| {

@@ -38,6 +38,19 @@ pub(crate) enum Left {
     Doubtful(Vec<Known>),
 }
 
+impl Left {
+    /// What has the number of a session now, and whether that is `ours`.
+    pub(crate) fn of(there: Vec<Known>, ours: impl FnOnce(&[Known]) -> bool) -> Self {
+        if there.is_empty() {
+            Self::Nothing
+        } else if ours(&there) {
+            Self::Ours(there)
+        } else {
+            Self::Doubtful(there)
+        }
+    }
+}
+
 impl Record {
     /// Of a command that was just started.
     pub(crate) fn of(leader: u32) -> io::Result<Self> {
@@ -79,19 +92,11 @@ impl Record {
     pub(crate) fn left(&self, table: &Table) -> Left {
         let leader = self.known.first().and_then(|leader| u32::try_from(leader.pid).ok());
         match (leader, boot()) {
-            (Some(leader), Ok(boot)) if boot == self.boot => self.judge(table.in_session(leader)),
+            (Some(leader), Ok(boot)) if boot == self.boot => Left::of(table.in_session(leader), |there| {
+                there.iter().any(|process| self.known.contains(process))
+            }),
             // Nothing survives the system's end.
             _ => Left::Nothing,
-        }
-    }
-
-    fn judge(&self, there: Vec<Known>) -> Left {
-        if there.is_empty() {
-            Left::Nothing
-        } else if there.iter().any(|process| self.known.contains(process)) {
-            Left::Ours(there)
-        } else {
-            Left::Doubtful(there)
         }
     }
 }

@@ -22,7 +22,7 @@ use nix::unistd::Pid;
 use crate::adopt::SOCKET;
 use crate::launch::LOG;
 pub use crate::processes::Table;
-use crate::processes::{self, Known};
+use crate::processes::{self, Known, ROUNDS};
 use crate::record::{Left, NEW, RECORD, Record};
 
 /// Most of a dead holder's log that is given back.
@@ -71,48 +71,36 @@ pub fn end(directory: &Path) -> Result<usize, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(error) => return Err(format!("what was noted of its processes cannot be read: {error}")),
     };
-    let mut killed = BTreeSet::new();
-    for _ in 0..ROUNDS {
-        match record.left(&Table::now()) {
-            Left::Ours(left) => killed.extend(left.into_iter().filter(|process| shot(*process))),
-            // Their elders were just killed.
-            Left::Doubtful(left) if !killed.is_empty() => {
-                killed.extend(left.into_iter().filter(|process| shot(*process)));
-            }
-            Left::Doubtful(left) => {
-                let pids: Vec<_> = left.iter().map(|process| process.pid.to_string()).collect();
-                return Err(format!(
-                    "its processes have ended, but others have the number of its session and are left alone: {}",
-                    pids.join(", ")
-                ));
-            }
-            Left::Nothing => break,
-        }
-    }
-    Ok(killed.len())
-}
-
-/// Whoever is about to start another process may do so between a look and its end.
-const ROUNDS: usize = 8;
-
-fn shot(process: Known) -> bool {
-    signal(Pid::from_raw(process.pid), Signal::SIGKILL).is_ok()
+    end_session(|| record.left(&Table::now())).map_err(|left| {
+        let pids: Vec<_> = left.iter().map(|process| process.pid.to_string()).collect();
+        format!(
+            "its processes have ended, but others have the number of its session and are left alone: {}",
+            pids.join(", ")
+        )
+    })
 }
 
 /// Kills what is left of a command's session; `leader` is the command's process id, which names its session as long as one
 /// process of it lives. To be called at once after the holder's end, which was noticed `when`: a session of that number in which
 /// nothing is that old is another one, and left alone. Says how many were killed.
 pub fn kill(leader: u32, when: Noticed) -> usize {
+    let old = |there: &[Known]| there.iter().any(|process| process.started <= when.0);
+    end_session(|| Left::of(processes::in_session(leader), old)).unwrap_or(0)
+}
+
+/// Kills what is left of a session until nothing is, and says how many there were; or gives what can't be told to be of it.
+fn end_session(look: impl Fn() -> Left) -> Result<usize, Vec<Known>> {
+    let shot = |process: &Known| signal(Pid::from_raw(process.pid), Signal::SIGKILL).is_ok();
     let mut killed = BTreeSet::new();
     for _ in 0..ROUNDS {
-        let left = processes::in_session(leader);
-        // Once one was ours, what it has started meanwhile is, too.
-        if left.is_empty() || killed.is_empty() && !left.iter().any(|process| process.started <= when.0) {
-            break;
+        match look() {
+            Left::Nothing => break,
+            Left::Doubtful(left) if killed.is_empty() => return Err(left),
+            // Once one was of it, what that one has started meanwhile is, too.
+            Left::Ours(left) | Left::Doubtful(left) => killed.extend(left.into_iter().filter(shot)),
         }
-        killed.extend(left.into_iter().filter(|process| shot(*process)));
     }
-    killed.len()
+    Ok(killed.len())
 }
 
 /// A moment, as the kernel counts when processes began.

@@ -7,6 +7,7 @@
 //! tokio's pipe ends wait for readiness in one direction and read or write, whatever the descriptor is: that is all that is
 //! used of them here. Nothing here buffers.
 
+use std::future::poll_fn;
 use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,12 +33,10 @@ pub(crate) async fn writable(fd: impl AsFd) {
     asked(copy(fd)).await;
 }
 
-/// A failure must not return at once: whoever tries again would never let signals and limits be looked at.
 async fn asked(copy: io::Result<OwnedFd>) {
-    match copy.and_then(Sender::from_owned_fd_unchecked) {
-        Ok(asked) => drop(asked.writable().await),
-        Err(_) => sleep(AGAIN).await,
-    }
+    let mut refused = Refused::asking(copy.and_then(Sender::from_owned_fd_unchecked));
+    // An error is none of the waiting's.
+    let _ = poll_fn(|cx| refused.poll(cx)).await;
 }
 
 fn copy(fd: impl AsFd) -> io::Result<OwnedFd> {
@@ -72,6 +71,11 @@ impl ToHolderHalf {
 }
 
 impl Refused {
+    /// Without a descriptor to ask with it is waited a little: who tries again at once would never let others have their turn.
+    fn asking(sender: io::Result<Sender>) -> Self {
+        sender.map_or_else(|_| Self::Later(Box::pin(sleep(AGAIN))), Self::Asked)
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Asked(asked) => asked.poll_write_ready(cx),
@@ -89,9 +93,7 @@ impl AsyncWrite for ToHolderHalf {
             }
             match self.socket.write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let refused = (self.ask)(&self.socket)
-                        .map_or_else(|_| Refused::Later(Box::pin(sleep(AGAIN))), Refused::Asked);
-                    self.refused = Some(refused);
+                    self.refused = Some(Refused::asking((self.ask)(&self.socket)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 done => return Poll::Ready(done),
