@@ -240,6 +240,7 @@ async fn first(
     resume_key: &[u8],
 ) -> Result<Ready, Refusal> {
     let (now, peer) = (Timestamp::now(), &client.peer);
+    let word = Word::new()?;
     let (permit, standing, in_force) = decide(node, client, open)?;
     let number = live.new_leg();
     let version = permit.version();
@@ -276,7 +277,7 @@ async fn first(
         begun,
         standing,
         holder,
-        word: Word::new()?,
+        word,
     })
 }
 
@@ -301,6 +302,7 @@ async fn again(node: &Node, live: Arc<Live>, open: &Open, standing: Standing) ->
             format!("session {} was opened with other words", live.id),
         ));
     }
+    let word = Word::new()?;
     // Numbered before the holder drops the old leg, so that its end is not taken for the session's.
     let number = live.new_leg();
     let (holder, consumed) = match node.launcher.again(&begun).await {
@@ -322,7 +324,7 @@ async fn again(node: &Node, live: Arc<Live>, open: &Open, standing: Standing) ->
         begun,
         standing,
         holder,
-        word: Word::new()?,
+        word,
         opened,
     })
 }
