@@ -21,7 +21,6 @@ pub mod accept;
 mod account;
 pub mod app;
 mod authorize;
-mod backoff;
 pub mod cli;
 pub mod config;
 mod denials;

@@ -3,7 +3,7 @@
 //! ```text
 //! dial (new socket each time) → REGISTER / REGISTERED on a control stream → accept streams … → lost
 //!   │                                                                  └ DRAIN: leave within its spread; what runs, runs on
-//!   └────────────────────── wait (`backoff`) ──────────────────────────────────────────────────────┘
+//!   └────────────────────── wait (`Backoff`) ──────────────────────────────────────────────────────┘
 //! ```
 //!
 //! One task for each relay; a lost link never disturbs another. Streams are admitted up to a bound and each gets a task of its
@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use noderelay_link::backoff::{self, Backoff};
 use noderelay_link::{Dialer, Link, Lost, Stream};
 use noderelay_pki::{Expect, Identity};
 use noderelay_proto::code::Code;
@@ -25,7 +26,6 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::accept;
-use crate::backoff::{self, Backoff};
 use crate::framed::{FrameReader, FrameWriter, FramedError};
 use crate::session::{self, Node};
 

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use noderelay_link::backoff::{self, Backoff};
 use noderelay_link::{Dialer, Link, client_transport};
 use noderelay_pki::Expect;
 use noderelay_pki::name::ClusterName;
@@ -32,8 +33,7 @@ const SILENT: Duration = Duration::from_secs(7);
 const LOOK: Duration = Duration::from_secs(1);
 /// A clock that moved by this much more than our own time says that the machine slept: its mappings are gone.
 const SLEPT: Duration = Duration::from_secs(5);
-/// Longest wait before the first dial after a loss; doubles up to [`PAUSE_MAX`]. The wait is random below it, so that people who lost
-/// a relay together come back apart.
+/// Longest wait before the first dial after a loss; doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 /// Longest wait before a relay is dialled again, however often that failed.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
@@ -132,11 +132,11 @@ impl Slot {
 }
 
 async fn keep(slot: Arc<Slot>, dialer: Dialer, doors: Vec<(String, Expect)>) {
-    let mut most = PAUSE_MIN;
+    let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
     loop {
+        let mut lived = Duration::ZERO;
         let seen = match dialer.dial_each(&doors).await {
             Ok(link) => {
-                most = PAUSE_MIN;
                 let up = Arc::new(Up {
                     relay: link.peer.identity().role.name().to_owned(),
                     link,
@@ -146,6 +146,7 @@ async fn keep(slot: Arc<Slot>, dialer: Dialer, doors: Vec<(String, Expect)>) {
                 tracing::info!(relay = up.relay, remote = %up.link.remote, "connected");
                 slot.set(Some(Arc::clone(&up)), "");
                 let seen = until_lost(&up.link).await;
+                lived = up.since.elapsed();
                 up.lost.send_replace(true);
                 // Its streams hold it as long as they run; without any it ends here.
                 if Arc::strong_count(&up) <= 2 {
@@ -155,11 +156,10 @@ async fn keep(slot: Arc<Slot>, dialer: Dialer, doors: Vec<(String, Expect)>) {
             }
             Err(error) => escape(&one_line(&error.to_string()), 500),
         };
-        let pause = most.mul_f64(random());
+        let pause = backoff.pause(lived, backoff::random());
         tracing::warn!(relay = slot.label, seen, ?pause, "not connected; dialling again");
         slot.set(None, &seen);
         sleep(pause).await;
-        most = (most * 2).min(PAUSE_MAX);
     }
 }
 
@@ -186,12 +186,4 @@ async fn until_lost(link: &Link) -> String {
             return format!("nothing was heard for {} s", SILENT.as_secs());
         }
     }
-}
-
-/// A random number from 0 to 1.
-fn random() -> f64 {
-    let mut bytes = [0; 4];
-    // Without randomness people come back together: not nice, and no reason to stay away.
-    let _ = aws_lc_rs::rand::fill(&mut bytes);
-    f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }

@@ -7,6 +7,7 @@
 //!
 //! What it never does: decide who may do what, read what a stream carries, or try anything without a limit in time.
 
+pub mod backoff;
 pub mod dial;
 pub mod endpoint;
 pub mod link;

@@ -5,7 +5,8 @@
 //! drain:   anything between nothing and the spread that the relay announced
 //! ```
 //!
-//! The whole span is used (full jitter): a thousand agents that lost one relay in the same moment come back evenly spread.
+//! The whole span is used (full jitter): a thousand agents, or people, that lost one relay in the same moment come back evenly
+//! spread. Never waits itself.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub const STEADY: Duration = Duration::from_secs(30);
 /// Longest spread that is followed: a relay's word must not keep an agent away from the others for long.
 pub const LONGEST_SPREAD: Duration = Duration::from_secs(300);
 
-/// The waits of one uplink.
+/// The waits of one connection that is kept.
 #[derive(Debug)]
 pub struct Backoff {
     least: Duration,
@@ -55,7 +56,9 @@ fn within(bound: Duration, random: f64) -> Duration {
 
 /// A random number from 0 to 1; the middle when the generator fails.
 pub fn random() -> f64 {
-    crate::sessions::random().map_or(0.5, |bytes| f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX))
+    let mut bytes = [0; 4];
+    let drawn = aws_lc_rs::rand::fill(&mut bytes);
+    drawn.map_or(0.5, |()| f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]
