@@ -21,12 +21,13 @@ use noderelay_pki::{Expect, Identity};
 use noderelay_proto::code::{Code, Origin};
 use noderelay_proto::control::{Open, Opened};
 use noderelay_proto::{Frames, ToClient, ToNode, Version, version};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::faults::{self, Fault};
+use crate::frames;
 
 #[cfg(test)]
 mod tests;
@@ -35,8 +36,6 @@ mod tests;
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long it may take to decide, open the recording and answer.
 pub const ANSWER: Duration = Duration::from_secs(30);
-/// Size of a read while the answer is awaited.
-const READ: usize = 16 * 1024;
 /// What TLS keeps back for us before it refuses more, once the connection is up.
 const TLS_BUFFER: usize = 64 * 1024;
 
@@ -185,39 +184,19 @@ impl<'a> Target<'a> {
 }
 
 async fn answer<R: AsyncRead + Unpin>(stream: &mut R, frames: &mut Frames<ToClient>) -> Result<Opened, Refusal> {
-    loop {
-        let message = frames
-            .next()
-            .map_err(|error| Fault::new(error.code(), Origin::Client, error.to_string()))?;
-        match message {
-            Some(ToClient::Opened(opened)) => return Ok(opened),
-            Some(ToClient::Denied(denied)) => {
-                return Err(Refusal {
-                    fault: Fault::new(Code::from_number(denied.code), Origin::Agent, denied.seen),
-                    policy_version: (denied.policy_version > 0).then_some(denied.policy_version),
-                });
-            }
-            Some(ToClient::Closed(closed)) => {
-                return Err(Fault::new(Code::from_number(closed.code), Origin::Agent, closed.seen).into());
-            }
-            Some(other) => {
-                let seen = format!("the node sent {} before it answered", other.frame());
-                return Err(Fault::new(Code::ProtocolOutOfOrder, Origin::Client, seen).into());
-            }
-            None => {
-                frames.buffer().reserve(READ);
-                match stream.read_buf(frames.buffer()).await {
-                    Ok(0) => {
-                        return Err(Fault::on_the_way(
-                            Code::TransportClosed,
-                            "the stream ended before the node answered",
-                        )
-                        .into());
-                    }
-                    Ok(_) => {}
-                    Err(error) => return Err(faults::of_stream(&error).into()),
-                }
-            }
+    let message = frames::next(stream, frames)
+        .await
+        .map_err(|error| error.fault("the stream ended before the node answered"))?;
+    match message {
+        ToClient::Opened(opened) => Ok(opened),
+        ToClient::Denied(denied) => Err(Refusal {
+            fault: Fault::new(Code::from_number(denied.code), Origin::Agent, denied.seen),
+            policy_version: (denied.policy_version > 0).then_some(denied.policy_version),
+        }),
+        ToClient::Closed(closed) => Err(Fault::new(Code::from_number(closed.code), Origin::Agent, closed.seen).into()),
+        other => {
+            let seen = format!("the node sent {} before it answered", other.frame());
+            Err(Fault::new(Code::ProtocolOutOfOrder, Origin::Client, seen).into())
         }
     }
 }

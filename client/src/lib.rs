@@ -19,6 +19,7 @@ pub mod escape;
 pub mod exit;
 pub mod farewell;
 pub mod faults;
+mod frames;
 pub mod inner;
 pub mod message;
 pub mod modes;

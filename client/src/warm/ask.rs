@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use noderelay_proto::control::{Answer, Ask, AskFor, Carried as What, Purpose, Report};
 use noderelay_proto::resume::ResumeKey;
 use noderelay_proto::{Frames, FromWarm, ToWarm};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
@@ -18,14 +18,13 @@ use super::carried::Carried;
 use super::place::Place;
 use crate::config::Config;
 use crate::creds::Creds;
+use crate::frames::{self, NoMessage};
 use crate::target::Target;
 
 /// The warm process asks nobody before it answers; one that is stopped or sick holds a command up no longer than this.
 const ANSWER: Duration = Duration::from_secs(1);
 /// What a report may take: a person asked for it.
 const REPORT: Duration = Duration::from_secs(5);
-/// Size of a read while the answer is awaited.
-const READ: usize = 4 * 1024;
 
 /// What a client got.
 #[derive(Debug)]
@@ -152,18 +151,11 @@ async fn asked(
         ToWarm::Ask(ask).encode(&mut bytes);
         socket.write_all_buf(&mut bytes).await.map_err(NoAnswer::Lost)?;
         let mut frames = Frames::new();
-        loop {
-            match frames.next() {
-                Ok(Some(answer)) => return Ok((socket, frames, answer)),
-                Ok(None) => {}
-                Err(error) => return Err(NoAnswer::Broken(error.to_string())),
-            }
-            frames.buffer().reserve(READ);
-            match socket.read_buf(frames.buffer()).await {
-                Ok(0) => return Err(NoAnswer::Lost(io::ErrorKind::UnexpectedEof.into())),
-                Ok(_) => {}
-                Err(error) => return Err(NoAnswer::Lost(error)),
-            }
+        match frames::next(&mut socket, &mut frames).await {
+            Ok(answer) => Ok((socket, frames, answer)),
+            Err(NoMessage::Ended) => Err(NoAnswer::Lost(io::ErrorKind::UnexpectedEof.into())),
+            Err(NoMessage::Stream(error)) => Err(NoAnswer::Lost(error)),
+            Err(NoMessage::Protocol(error)) => Err(NoAnswer::Broken(error.to_string())),
         }
     };
     timeout(within, asking).await.unwrap_or(Err(NoAnswer::Silent(within)))

@@ -24,11 +24,10 @@ use tokio::net::unix::{ReadHalf, WriteHalf};
 use tokio::time::sleep;
 
 use crate::faults;
+use crate::frames::{self, NoMessage};
 
 /// A client whose bytes the node does not take is looked after this often: nobody reads its socket then.
 const LOOK: Duration = Duration::from_secs(1);
-/// Free room before each read of a client's socket: a whole frame with its header fits.
-const READ: usize = MAX_DATA + 1024;
 
 /// Carries until the client goes, or broke the protocol. `frames` may hold what came behind ASK.
 pub(super) async fn carry<S>(mut client: UnixStream, frames: Frames<ToWarm>, stream: S)
@@ -60,16 +59,10 @@ async fn up<W: AsyncWrite + Unpin>(
 ) {
     let mut break_off = Some(break_off);
     loop {
-        let message = match frames.next() {
-            Ok(Some(message)) => message,
-            Ok(None) => {
-                frames.buffer().reserve(READ);
-                match client.read_buf(frames.buffer()).await {
-                    Ok(0) | Err(_) => return,
-                    Ok(_) => continue,
-                }
-            }
-            Err(error) => return tracing::warn!(%error, "a client broke the protocol"),
+        let message = match frames::next(&mut client, &mut frames).await {
+            Ok(message) => message,
+            Err(NoMessage::Ended | NoMessage::Stream(_)) => return,
+            Err(NoMessage::Protocol(error)) => return tracing::warn!(%error, "a client broke the protocol"),
         };
         let written = match message {
             // What can't be written is read all the same: the client's end has to be heard.

@@ -15,7 +15,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use noderelay_proto::control::{Answer, Ask, AskFor, Carried};
 use noderelay_proto::{Frames, FromWarm, ToWarm};
-use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, Semaphore};
@@ -26,13 +25,12 @@ use super::keeper::{Given, Keeper};
 use super::place::{self, Occupied, Place, PlaceError};
 use crate::config::Config;
 use crate::creds::{Creds, CredsError};
+use crate::frames::{self, NoMessage};
 
 /// Connections at once; further ones are dropped, and their clients dial.
 const CLIENTS: usize = 64;
 /// A client says its question at once.
 const ASK: Duration = Duration::from_secs(2);
-/// Size of a read while it is awaited.
-const READ: usize = 1024;
 /// How often is looked whether it is time to end, and for standbys that are due.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the files are looked at.
@@ -234,19 +232,11 @@ fn nothing(why: &str) -> FromWarm {
 
 /// The first frame, which is a question.
 async fn question(client: &mut UnixStream, frames: &mut Frames<ToWarm>) -> Result<Ask, String> {
-    loop {
-        match frames.next() {
-            Ok(Some(ToWarm::Ask(ask))) => return Ok(ask),
-            Ok(Some(other)) => return Err(format!("{} before ASK", other.frame())),
-            Ok(None) => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        frames.buffer().reserve(READ);
-        match client.read_buf(frames.buffer()).await {
-            Ok(0) => return Err("it left".to_owned()),
-            Ok(_) => {}
-            Err(error) => return Err(error.to_string()),
-        }
+    match frames::next(client, frames).await {
+        Ok(ToWarm::Ask(ask)) => Ok(ask),
+        Ok(other) => Err(format!("{} before ASK", other.frame())),
+        Err(NoMessage::Ended) => Err("it left".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

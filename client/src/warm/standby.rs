@@ -25,7 +25,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::client::TlsStream;
 
 use super::relays::Up;
-use crate::faults::{self, Fault};
+use crate::faults::Fault;
+use crate::frames;
 use crate::inner;
 use crate::target::Target;
 
@@ -41,8 +42,6 @@ const REFUSED: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(10);
 /// A leg that the node ends within this time is not given away any more: OPEN has to get there.
 const MARGIN: Duration = Duration::from_secs(5);
-/// Size of a read while the answer is awaited.
-const READ: usize = 1024;
 
 /// The nodes, the one used last at the end.
 #[derive(Debug, Default)]
@@ -228,27 +227,15 @@ pub(super) async fn make(up: Arc<Up>, party: &Party, target: &Target) -> Result<
 
 /// For how long the node stands by.
 async fn answer(stream: &mut TlsStream<Stream>) -> Result<Duration, Fault> {
-    let mut frames = Frames::<ToClient>::new();
-    loop {
-        match frames.next() {
-            Ok(Some(ToClient::StandingBy(standing))) => {
-                return Ok(Duration::from_secs(standing.secs.into()).max(MARGIN));
-            }
-            Ok(Some(ToClient::Closed(closed))) => {
-                return Err(Fault::new(Code::from_number(closed.code), Origin::Agent, closed.seen));
-            }
-            Ok(Some(other)) => {
-                let seen = format!("the node sent {} to a standby", other.frame());
-                return Err(Fault::new(Code::ProtocolOutOfOrder, Origin::Client, seen));
-            }
-            Ok(None) => {}
-            Err(error) => return Err(Fault::new(error.code(), Origin::Client, error.to_string())),
-        }
-        frames.buffer().reserve(READ);
-        match stream.read_buf(frames.buffer()).await {
-            Ok(0) => return Err(Fault::on_the_way(Code::TransportClosed, "the node ended the stream")),
-            Ok(_) => {}
-            Err(error) => return Err(faults::of_stream(&error)),
+    let message = frames::next(stream, &mut Frames::new())
+        .await
+        .map_err(|error| error.fault("the node ended the stream"))?;
+    match message {
+        ToClient::StandingBy(standing) => Ok(Duration::from_secs(standing.secs.into()).max(MARGIN)),
+        ToClient::Closed(closed) => Err(Fault::new(Code::from_number(closed.code), Origin::Agent, closed.seen)),
+        other => {
+            let seen = format!("the node sent {} to a standby", other.frame());
+            Err(Fault::new(Code::ProtocolOutOfOrder, Origin::Client, seen))
         }
     }
 }
