@@ -11,6 +11,7 @@
     missing_docs
 )]
 
+pub mod attached;
 pub mod between;
 pub mod fleet;
 pub mod forge;

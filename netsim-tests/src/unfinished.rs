@@ -1,25 +1,23 @@
 //! A node that opens a session and does not end it as it should: the node's key and certificate are real, attached to the real
 //! relay, with the agent's own way of accepting a client.
 
-use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use noderelay_agent::accept::{self, Arrived, Own};
-use noderelay_link::{Dialer, Link, Stream, agent_transport};
-use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE, LeafSpec};
+use noderelay_link::{Dialer, Stream, agent_transport};
+use noderelay_pki::Expect;
+use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE};
 use noderelay_pki::identity::Role;
-use noderelay_pki::key::PrivateKey;
 use noderelay_pki::name::NodeName;
-use noderelay_pki::tls::{Credentials, Live, Party};
-use noderelay_pki::trust::TrustAnchors;
-use noderelay_pki::{Expect, Identity, RoleKind};
-use noderelay_proto::control::{Opened, Register};
-use noderelay_proto::{Frames, InstanceId, Opening, ToAgent, ToClient, ToNode};
+use noderelay_pki::tls::Party;
+use noderelay_proto::control::Opened;
+use noderelay_proto::{InstanceId, ToClient, ToNode};
 use tokio::sync::oneshot;
 
+use crate::attached;
 use crate::fleet::Fleet;
 
 /// What the node does once it has opened a session and shown `half`.
@@ -81,16 +79,7 @@ pub fn node(fleet: &Fleet, act: Act) -> Node {
 fn party(fleet: &Fleet) -> Party {
     let ca = fleet.layout.ca();
     let ca = CertificateAuthority::load(&ca.join(CERTIFICATE_FILE), &ca.join(KEY_FILE)).expect("the CA");
-    let role = Role::Node(NodeName::parse("local").expect("a name"));
-    let identity = Identity::new(ca.trust_domain().clone(), ca.cluster().clone(), role);
-    let (key, now) = (PrivateKey::generate().expect("a key"), Timestamp::now());
-    let leaf = ca
-        .issue(&LeafSpec::new(identity, key.public_key_der(), now))
-        .expect("a certificate");
-    let credentials = Credentials::new(vec![leaf.into()], key, now).expect("credentials");
-    let roles: BTreeSet<RoleKind> = RoleKind::ALL.into_iter().collect();
-    let trust = TrustAnchors::new(ca.trust_domain().clone(), vec![ca.entry(roles)]).expect("trust");
-    Party::new(Live::new(credentials), Live::new(trust))
+    attached::party(&ca, Role::Node(NodeName::parse("local").expect("a name"))).expect("a certificate")
 }
 
 async fn serve(address: &str, party: Party, act: Act, attached: mpsc::Sender<()>) {
@@ -99,7 +88,8 @@ async fn serve(address: &str, party: Party, act: Act, attached: mpsc::Sender<()>
         .dial(&[address.to_owned()], Expect::Relay { cluster: None })
         .await
         .expect("the relay");
-    let control = register(&link).await;
+    let instance = InstanceId::new([7; 16]);
+    let control = attached::register(&link.connection, instance).await.expect("the node");
     attached.send(()).expect("the test");
     let own = Own {
         cluster: party.credentials.get().identity().cluster.clone(),
@@ -143,26 +133,4 @@ async fn serve(address: &str, party: Party, act: Act, attached: mpsc::Sender<()>
     // Attached until the test has seen enough.
     std::future::pending::<()>().await;
     drop(control);
-}
-
-async fn register(link: &Link) -> (impl Sized + use<>, impl Sized + use<>) {
-    let (mut send, mut recv) = link.connection.open_bi().await.expect("a stream");
-    let mut bytes = bytes::BytesMut::new();
-    Opening::from(Register::new(InstanceId::new([7; 16]), "a test")).encode(&mut bytes);
-    send.write_all(&bytes).await.expect("the relay listens");
-    let mut frames = Frames::<ToAgent>::new();
-    let mut buffer = [0; 1024];
-    loop {
-        let read = recv.read(&mut buffer).await.expect("the relay answers").unwrap_or(0);
-        assert!(read > 0, "the relay ended the control stream");
-        frames.push(&buffer[..read]);
-        match frames.next().expect("frames") {
-            Some(ToAgent::Registered(registered)) => {
-                assert!(!registered.parked, "another node has our name");
-                return (send, recv);
-            }
-            Some(other) => panic!("{other:?}"),
-            None => {}
-        }
-    }
 }

@@ -30,16 +30,22 @@ pub(crate) fn measure(options: &Options, frames: Frames, folder: &Path, report: 
         .build()
         .context("no runtime")?;
     runtime.block_on(async {
-        let plain = plain::Plain::start().await.context("the bare relay does not start")?;
-        let ours = ours::Ours::start(&options.binaries, folder)
-            .await
-            .context("the relay does not start")?;
         if options.wants("bulk") {
+            let plain = plain::Plain::start().await.context("the bare relay does not start")?;
+            let ours = relay(options, &folder.join("bulk")).await?;
             bulk::measure(&ours, &plain, frames, &options.rounds, report).await?;
         }
         if frames == Frames::Usual && options.wants("idle") {
+            // What bulk has left behind in a relay would be taken for none of the agents'.
+            let ours = relay(options, &folder.join("idle")).await?;
             idle::measure(&ours, &options.rounds, report).await?;
         }
         Ok(())
     })
+}
+
+async fn relay(options: &Options, folder: &Path) -> Result<ours::Ours> {
+    std::fs::create_dir(folder)?;
+    let started = ours::Ours::start(&options.binaries, folder).await;
+    started.context("the relay does not start")
 }

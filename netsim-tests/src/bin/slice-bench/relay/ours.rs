@@ -7,20 +7,18 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use bytes::BytesMut;
+use anyhow::Result;
 use jiff::Timestamp;
+use netsim_tests::attached;
 use noderelay_client::setup::{self, Layout, Spec};
 use noderelay_link::{Dialer, Link, Stream, agent_transport, client_transport};
-use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE, LeafSpec};
+use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE};
 use noderelay_pki::identity::{Identity, Role};
-use noderelay_pki::key::PrivateKey;
 use noderelay_pki::name::{NodeName, UserName};
-use noderelay_pki::tls::{Credentials, Leg, Live, Party, SERVER_NAME, server_name};
-use noderelay_pki::trust::TrustAnchors;
+use noderelay_pki::tls::{Leg, Party, SERVER_NAME, server_name};
 use noderelay_pki::{Expect, RoleKind};
-use noderelay_proto::control::{Purpose, Register, Registered, RouteHeader, encode};
-use noderelay_proto::{Frames, InstanceId, ToAgent, Version, version};
+use noderelay_proto::control::{Purpose, RouteHeader};
+use noderelay_proto::{InstanceId, Version, version};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection, Endpoint};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -46,7 +44,6 @@ pub(crate) struct Ours {
 /// Whoever can be made in this fleet.
 pub(crate) struct Fleet {
     ca: CertificateAuthority,
-    trust: Live<TrustAnchors>,
     address: String,
     layout: Layout,
 }
@@ -61,23 +58,12 @@ impl Fleet {
         std::fs::write(&config, text + LIMITS)?;
         let folder = layout.ca();
         let ca = CertificateAuthority::load(&folder.join(CERTIFICATE_FILE), &folder.join(KEY_FILE))?;
-        let trust = anchors(&ca)?;
-        Ok(Fleet {
-            ca,
-            trust: Live::new(trust),
-            address,
-            layout,
-        })
+        Ok(Fleet { ca, address, layout })
     }
 
     /// A party of this fleet with a new certificate.
     pub(crate) fn party(&self, role: Role) -> Result<Party> {
-        let identity = Identity::new(self.ca.trust_domain().clone(), self.ca.cluster().clone(), role);
-        let key = PrivateKey::generate()?;
-        let spec = LeafSpec::new(identity, key.public_key_der(), Timestamp::now());
-        let certificate = self.ca.issue(&spec)?;
-        let credentials = Credentials::new(vec![certificate.into()], key, Timestamp::now())?;
-        Ok(Party::new(Live::new(credentials), self.trust.clone()))
+        attached::party(&self.ca, role)
     }
 
     /// A connection to the relay.
@@ -111,27 +97,6 @@ impl Fleet {
     fn identity(&self, role: Role) -> Identity {
         Identity::new(self.ca.trust_domain().clone(), self.ca.cluster().clone(), role)
     }
-}
-
-fn anchors(ca: &CertificateAuthority) -> Result<TrustAnchors> {
-    use noderelay_bundle::fleet::{CertificateAuthority as CaText, Cluster, FleetFile};
-    let fleet = FleetFile {
-        trust_domain: ca.trust_domain().clone(),
-        clusters: vec![Cluster {
-            name: ca.cluster().clone(),
-            owner: None,
-            certificate_authorities: vec![CaText {
-                roles: RoleKind::ALL.into_iter().collect(),
-                certificate: ca.certificate_pem(),
-            }],
-            relays: Vec::new(),
-        }],
-        routes: Vec::new(),
-        witnesses: Vec::new(),
-        recipients: Vec::new(),
-        webhooks: Vec::new(),
-    };
-    Ok(fleet.trust_anchors()?)
 }
 
 impl Ours {
@@ -211,26 +176,11 @@ fn node(number: usize) -> Result<Role> {
     Ok(Role::Node(NodeName::parse(&node_name(number))?))
 }
 
-/// Registers the connection as its node's agent; the control stream stays open as long as the connection.
+/// Holds the connection's node for as long as the connection lives.
 async fn register(connection: &Connection) -> Result<()> {
-    let (mut send, mut recv) = connection.open_bi().await?;
-    let mut bytes = BytesMut::new();
     let mut instance = [0; 16];
     aws_lc_rs::rand::fill(&mut instance).map_err(|_| anyhow::anyhow!("no random bytes"))?;
-    encode(&Register::new(InstanceId::new(instance), "bench"), &mut bytes);
-    send.write_all(&bytes).await?;
-    let mut frames = Frames::<ToAgent>::new();
-    loop {
-        match frames.next()? {
-            Some(ToAgent::Registered(Registered { parked: false, .. })) => break,
-            Some(other) => bail!("{other:?} instead of REGISTERED"),
-            None => {
-                let chunk = recv.read_chunk(4096, true).await?.context("the control stream ended")?;
-                frames.push(&chunk.bytes);
-            }
-        }
-    }
-    // Dropped, they would end the attachment.
+    let (send, mut recv) = attached::register(connection, InstanceId::new(instance)).await?;
     tokio::spawn(async move {
         let _ = recv.read_chunk(4096, true).await;
         drop(send);
