@@ -11,7 +11,8 @@
 //!
 //! Back-pressure is the streams' own flow control: a direction reads again only when its sink took everything that was
 //! read, so a sink that stalls holds at most one batch here, and the source stops at its window. The two directions
-//! never wait for each other. Chunks are handed on as they were received, without a copy.
+//! never wait for each other. A few chunks are handed on as they were received; many that were
+//! read at once are joined into one.
 //!
 //! Never: reads a meaning into the bytes, times a stream out, or ends a half *cleanly* that its sender did not finish
 //! (dropping a half-copied stream resets it, so that a cut can't be taken for an end).

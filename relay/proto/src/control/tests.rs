@@ -13,6 +13,19 @@ fn id() -> Bytes {
     Bytes::from_static(ID)
 }
 
+fn ask() -> Ask {
+    Ask {
+        version: 1,
+        wish: AskFor::Stream.into(),
+        configuration: key(),
+        certificate: key(),
+        cluster: "eu".into(),
+        node: "n1".into(),
+        purpose: Purpose::Session.into(),
+        keep_secs: 0,
+    }
+}
+
 fn key() -> Bytes {
     Bytes::from_static(KEY)
 }
@@ -269,19 +282,7 @@ fn golden_standby() {
 
 #[test]
 fn golden_warm() {
-    golden(
-        &Ask {
-            version: 1,
-            wish: AskFor::Stream.into(),
-            configuration: key(),
-            certificate: key(),
-            cluster: "eu".into(),
-            node: "n1".into(),
-            purpose: Purpose::Session.into(),
-            keep_secs: 0,
-        },
-        "0801 1001 1a20 KEY 2220 KEY 2a02 'eu' 3202 'n1' 3801",
-    );
+    golden(&ask(), "0801 1001 1a20 KEY 2220 KEY 2a02 'eu' 3202 'n1' 3801");
     golden(
         &Ask {
             version: 1,

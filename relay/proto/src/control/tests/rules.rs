@@ -413,16 +413,7 @@ fn standby_rules() {
 
 #[test]
 fn warm_rules() {
-    let good = Ask {
-        version: 1,
-        wish: AskFor::Stream.into(),
-        configuration: key(),
-        certificate: key(),
-        cluster: "eu".into(),
-        node: "n1".into(),
-        purpose: Purpose::Session.into(),
-        keep_secs: 0,
-    };
+    let good = ask();
     assert_eq!(broken(good.clone()), "");
     rule!(
         good.clone(),
