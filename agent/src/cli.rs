@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand, ValueEnum};
-use noderelay_pki::text::{self, LogLines};
+use noderelay_pki::text::{self, Background, LogLines};
 use tokio::sync::mpsc;
 use tracing_subscriber::EnvFilter;
 
@@ -83,11 +83,8 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(
-                std::io::stderr(),
-                "noderelay-agent: {}",
-                text::escape_lines(&text::chain(&*error), MAX_LINE)
-            );
+            let seen = text::escape_lines(&text::chain(&*error), MAX_LINE);
+            text::last_words(&format!("noderelay-agent: {seen}\n"));
             ExitCode::FAILURE
         }
     }
@@ -98,7 +95,13 @@ pub const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Serves until SIGTERM or SIGINT; `words` lead this program to the holder. Prints `ready RELAY` on stdout when a relay routes to this node for the first time.
 pub fn serve(config: &Path, logs: LogFormat, words: Vec<OsString>) -> Result<()> {
-    init_logs(logs);
+    let log = init_logs(logs)?;
+    let done = run(config, words);
+    log.finish();
+    done
+}
+
+fn run(config: &Path, words: Vec<OsString>) -> Result<()> {
     let config = Config::load(config)?;
     let reexec = Reexec {
         program: OWN_PROGRAM.into(),
@@ -111,7 +114,8 @@ pub fn serve(config: &Path, logs: LogFormat, words: Vec<OsString>) -> Result<()>
         let say = tokio::spawn(async move {
             while let Some(word) = heard.recv().await {
                 if let crate::uplink::Said::Attached(relay) = word {
-                    let _ = writeln!(std::io::stdout(), "ready {relay}");
+                    // A pipe that nobody reads blocks a thread of its own only, which ends with the process.
+                    std::thread::spawn(move || writeln!(std::io::stdout(), "ready {relay}"));
                     break;
                 }
             }
@@ -133,22 +137,28 @@ fn check_config(path: &Path) -> Result<()> {
 /// The directive that lets audit events through.
 const AUDIT: &str = "audit=info";
 
-/// Logs on stderr; `RUST_LOG` changes the filter.
-pub fn init_logs(format: LogFormat) {
+/// Logs on stderr; `RUST_LOG` changes the filter. Whoever collects it may stand still; the service does not.
+///
+/// # Errors
+/// The system gives no thread.
+pub fn init_logs(format: LogFormat) -> Result<Background> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     // Evidence is no matter of taste: whatever the filter says, audit events are written.
     let filter = match AUDIT.parse() {
         Ok(always) => filter.add_directive(always),
         Err(_) => filter,
     };
+    let log = Background::new(std::io::stderr()).context("no thread for the log")?;
+    let out = log.clone();
     // No colours: nothing in a line may act on the terminal that shows it.
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
     let set = match format {
-        LogFormat::Text => logs.with_writer(|| LogLines::text(std::io::stderr())).try_init(),
-        LogFormat::Json => logs.json().with_writer(|| LogLines::json(std::io::stderr())).try_init(),
+        LogFormat::Text => lines.with_writer(move || LogLines::text(out.clone())).try_init(),
+        LogFormat::Json => lines.json().with_writer(move || LogLines::json(out.clone())).try_init(),
     };
     // A second initialisation (in tests) keeps the first.
     let _ = set;
+    Ok(log)
 }
 
 /// Version, commit and protocol version.

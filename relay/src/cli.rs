@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use noderelay_pki::text::{self, LogLines};
+use noderelay_pki::text::{self, Background, LogLines};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -92,12 +92,8 @@ pub fn execute(args: &Args) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Stderr may be closed; there is no other place to say so.
-            let _ = writeln!(
-                std::io::stderr(),
-                "noderelay-relay: {}",
-                text::escape_lines(&text::chain(&*error), MAX_LINE)
-            );
+            let seen = text::escape_lines(&text::chain(&*error), MAX_LINE);
+            text::last_words(&format!("noderelay-relay: {seen}\n"));
             ExitCode::FAILURE
         }
     }
@@ -113,7 +109,13 @@ fn check_config(args: &Args) -> anyhow::Result<()> {
 
 fn run(args: &Args) -> anyhow::Result<()> {
     let config = Config::load(&args.config)?;
-    set_up_log(args)?;
+    let log = set_up_log(args)?;
+    let done = serve(config);
+    log.finish();
+    done
+}
+
+fn serve(config: Config) -> anyhow::Result<()> {
     tracing::info!(config = %serde_json::to_string(&config)?, "effective configuration");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -142,17 +144,21 @@ fn say_ready(address: SocketAddr) {
     });
 }
 
-fn set_up_log(args: &Args) -> anyhow::Result<()> {
+/// Whoever collects the log may stand still; the relay does not.
+fn set_up_log(args: &Args) -> anyhow::Result<Background> {
     let filter = EnvFilter::try_new(&args.log)?;
+    let log = Background::new(std::io::stderr())?;
+    let out = log.clone();
     // No colours: nothing in a line may act on the terminal that shows it.
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
     let done = match args.log_format {
-        LogFormat::Text => log.with_writer(|| LogLines::text(std::io::stderr())).try_init(),
-        LogFormat::Json => log
+        LogFormat::Text => lines.with_writer(move || LogLines::text(out.clone())).try_init(),
+        LogFormat::Json => lines
             .json()
             .flatten_event(true)
-            .with_writer(|| LogLines::json(std::io::stderr()))
+            .with_writer(move || LogLines::json(out.clone()))
             .try_init(),
     };
-    done.map_err(|cause| anyhow::anyhow!("can't set up the log: {cause}"))
+    done.map_err(|cause| anyhow::anyhow!("can't set up the log: {cause}"))?;
+    Ok(log)
 }

@@ -221,13 +221,15 @@ pub fn internal(command: InternalCommand) -> Result<ExitCode> {
 }
 
 fn serve_relay(config: &Path) -> Result<()> {
-    cli::init_logs(cli::LogFormat::Text);
+    let log = cli::init_logs(cli::LogFormat::Text)?;
     let config = relay::Config::load(config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    let done = runtime.block_on(async {
         let stop = noderelay_agent::app::stop_on_signals()?;
         // A supervisor that went away ends this process in another way.
         let ready = |address| _ = out::line(&format!("ready {address}"));
         relay::run(config, ready, stop).await
-    })
+    });
+    log.finish();
+    done
 }

@@ -1,15 +1,28 @@
-//! The way out of a log: every line is made safe to show, and one that cannot be written ends nothing.
+//! The way out of a log: every line is made safe to show, and one that cannot be written ends nothing and holds nobody up.
+//!
+//! ```text
+//! log library ── a line ──> LogLines ── made safe ──> file, pipe, terminal             of a program that may wait
+//!                                    └─────────────> Background ── its thread ──> pipe  of a service
+//! ```
 //!
 //! A full disk or a collector that went away costs lines, never the program that wrote them (a log library would say so on
-//! standard error, which is that very place, and panic). How many were lost is said with the next line that gets through.
+//! standard error, which is that very place, and panic); nor does a collector that stands still. How many were lost is said
+//! with the next line that gets through.
 
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::{escape_bytes, escape_json};
 
 /// What did not get through, of all logs of this process.
 static LOST: Mutex<Lost> = Mutex::new(Lost::NONE);
+
+/// Most bytes of lines that wait for a place that stands still.
+const ROOM: usize = 1024 * 1024;
+
+/// How long the end of a process waits for such a place.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Lost {
@@ -20,6 +33,11 @@ struct Lost {
 
 impl Lost {
     const NONE: Self = Self { lines: 0, cut: false };
+
+    fn add(&mut self, lines: u64, cut: bool) {
+        self.lines = self.lines.saturating_add(lines);
+        self.cut |= cut;
+    }
 }
 
 /// Lines of a log, made safe to show whatever the texts in them are and whoever they came from. One call of `write` is one
@@ -71,38 +89,147 @@ impl<W: Write> LogLines<W> {
             (_, false) => format!("{end}ERROR lines of this log could not be written lines={lines}\n"),
         }
     }
-
-    /// Says whether all of it was written, and else whether a part was.
-    fn put(&mut self, text: &str) -> Result<(), bool> {
-        let mut left = text.as_bytes();
-        while !left.is_empty() {
-            match self.out.write(left) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(count @ 1..) => left = left.get(count..).unwrap_or_default(),
-                Ok(0) | Err(_) => return Err(left.len() < text.len()),
-            }
-        }
-        Ok(())
-    }
 }
 
 impl<W: Write> Write for LogLines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lost = locked(self.lost);
         let text = self.missing(&lost) + &self.shown(line);
-        *lost = match self.put(&text) {
-            Ok(()) => Lost::NONE,
-            Err(part) => Lost {
-                lines: lost.lines.saturating_add(1),
-                cut: lost.cut || part,
-            },
-        };
+        match put(&mut self.out, text.as_bytes()) {
+            Ok(()) => *lost = Lost::NONE,
+            Err(left) => lost.add(1, left.len() < text.len()),
+        }
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         // Nothing is held back here, and what cannot be written was counted.
         let _ = self.out.flush();
+        Ok(())
+    }
+}
+
+/// Writes all of it, or gives what is left.
+fn put<'a>(out: &mut impl Write, text: &'a [u8]) -> Result<(), &'a [u8]> {
+    let mut left = text;
+    while !left.is_empty() {
+        match out.write(left) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(count @ 1..) => left = left.get(count..).unwrap_or_default(),
+            Ok(0) | Err(_) => return Err(left),
+        }
+    }
+    Ok(())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A place for lines behind a thread of its own, which alone waits for whoever reads there. Lines are taken whole or, when
+/// too many wait already, not at all.
+#[derive(Debug, Clone)]
+pub struct Background {
+    queue: Arc<Queue>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    room: usize,
+    lost: &'static Mutex<Lost>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    text: Vec<u8>,
+    /// What was taken before is not out yet.
+    busy: bool,
+}
+
+impl Background {
+    /// Begins the thread, which ends with the process.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn new(out: impl Write + Send + 'static) -> io::Result<Self> {
+        Self::with(out, ROOM, &LOST)
+    }
+
+    fn with(mut out: impl Write + Send + 'static, room: usize, lost: &'static Mutex<Lost>) -> io::Result<Self> {
+        let queue = Arc::new(Queue {
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            room,
+            lost,
+        });
+        let taken = Arc::clone(&queue);
+        std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || taken.serve(&mut out))?;
+        Ok(Self { queue })
+    }
+
+    /// For the end of the process: waits until all that was taken is out, for a second at most.
+    pub fn finish(&self) {
+        let waiting = locked(&self.queue.waiting);
+        let unfinished = |waiting: &mut Waiting| waiting.busy || !waiting.text.is_empty();
+        // Whether it is out or not: nothing more can be done.
+        let _ = self.queue.changed.wait_timeout_while(waiting, FAREWELL, unfinished);
+    }
+}
+
+/// Says on standard error why a service ends. Whoever reads there may stand still: then it ends without.
+pub fn last_words(text: &str) {
+    let said = Background::new(io::stderr()).and_then(|mut out| {
+        out.write_all(text.as_bytes())?;
+        out.finish();
+        Ok(())
+    });
+    if said.is_err() {
+        // Without a thread it has to be waited for; and if that fails, there is no other place to say so.
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+}
+
+impl Queue {
+    fn serve(&self, out: &mut impl Write) {
+        let mut text = Vec::new();
+        loop {
+            {
+                let mut waiting = locked(&self.waiting);
+                waiting.busy = false;
+                self.changed.notify_all();
+                let nothing = |waiting: &mut Waiting| waiting.text.is_empty();
+                let waited = self.changed.wait_while(waiting, nothing);
+                waiting = waited.unwrap_or_else(PoisonError::into_inner);
+                waiting.busy = true;
+                text.clear();
+                std::mem::swap(&mut text, &mut waiting.text);
+            }
+            if let Err(left) = put(out, &text) {
+                let lines = left.iter().filter(|byte| **byte == b'\n').count();
+                let before = text.len().checked_sub(left.len() + 1).and_then(|last| text.get(last));
+                let cut = before.is_some_and(|last| *last != b'\n');
+                locked(self.lost).add(lines.try_into().unwrap_or(u64::MAX), cut);
+            }
+        }
+    }
+}
+
+impl Write for Background {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let mut waiting = locked(&self.queue.waiting);
+        if waiting.text.len() + text.len() > self.queue.room {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        waiting.text.extend_from_slice(text);
+        self.queue.changed.notify_all();
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }

@@ -55,3 +55,62 @@ fn a_line_that_cannot_be_written_is_no_error_and_the_next_one_says_how_many_are_
     }
     assert_eq!(lines.len(), 6, "{text}");
 }
+
+/// A pipe that can be read or not, as a place for lines.
+fn pipe() -> (std::fs::File, std::fs::File) {
+    let (read, write) = nix::unistd::pipe().unwrap();
+    (read.into(), write.into())
+}
+
+#[test]
+fn a_reader_that_stands_still_costs_lines_and_nobodys_time() {
+    static OF_THIS_TEST: Mutex<Lost> = Mutex::new(Lost::NONE);
+    let lost = &OF_THIS_TEST;
+    let (mut read, write) = pipe();
+    let out = Background::with(write, 1000, lost).unwrap();
+    let line = |number: u32| {
+        let out = out.clone();
+        LogLines { out, json: false, lost }
+            .write_all(format!("line {number}\n").as_bytes())
+            .unwrap();
+    };
+    // More than the pipe and the room behind it hold; nothing of this waits.
+    let count = 100_000;
+    (0..count).for_each(line);
+    let reader = std::thread::spawn(move || {
+        let (mut all, mut some) = (Vec::new(), [0; 4096]);
+        while !all.ends_with(format!("line {count}\n").as_bytes()) {
+            let read = io::Read::read(&mut read, &mut some).unwrap();
+            all.extend_from_slice(&some[..read]);
+        }
+        String::from_utf8(all).unwrap()
+    });
+    out.finish();
+    line(count);
+    let all = reader.join().unwrap();
+    let mut next = 0;
+    for seen in all.lines() {
+        match seen.strip_prefix("ERROR lines of this log could not be written lines=") {
+            Some(missing) => next += missing.parse::<u32>().unwrap(),
+            None => {
+                assert_eq!(seen, format!("line {next}"));
+                next += 1;
+            }
+        }
+    }
+    assert_eq!(next, count + 1);
+    assert!(all.lines().count() < 50_000, "nothing was lost");
+}
+
+#[test]
+fn a_place_that_fails_behind_its_thread_costs_the_lines_that_it_did_not_take() {
+    static OF_THIS_TEST: Mutex<Lost> = Mutex::new(Lost::NONE);
+    let lost = &OF_THIS_TEST;
+    let (read, write) = pipe();
+    drop(read);
+    let mut out = Background::with(write, 1000, lost).unwrap();
+    out.write_all(b"one\ntwo\n").unwrap();
+    out.finish();
+    let lost = locked(lost);
+    assert_eq!((lost.lines, lost.cut), (2, false));
+}
