@@ -27,6 +27,9 @@ use crate::refusal::shown;
 /// What an agent that stops gives a leg for its last words: whoever does not read must not cost the log its last line.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
+/// What is said of a holder that is gone.
+const GONE: &str = "the process that held the session ended without a word";
+
 /// How a leg ended, as the agent saw it.
 #[derive(Debug)]
 pub struct Leg {
@@ -34,6 +37,8 @@ pub struct Leg {
     pub exit: Option<Exit>,
     /// Why the session or the leg ended.
     pub code: Code,
+    /// The holder went without a word, or is not to be understood any more.
+    pub holder_lost: bool,
     /// Whether the holder called its recording complete.
     pub recording_complete: bool,
     /// What the client lost, if it went first.
@@ -66,6 +71,7 @@ pub async fn pump(
     let mut leg = Leg {
         exit: None,
         code: Code::Ok,
+        holder_lost: false,
         client_lost: None,
         recording_complete: true,
         bytes_in: 0,
@@ -115,7 +121,7 @@ pub async fn hear_out(
     word: &Word,
     stop: &CancellationToken,
 ) {
-    if leg.code == Code::SessionHolderLost {
+    if std::mem::take(&mut leg.holder_lost) {
         leg.code = Code::Ok;
     }
     loop {
@@ -137,7 +143,8 @@ pub async fn hear_out(
         }
     }
     if leg.exit.is_none() && leg.code == Code::Ok {
-        leg.code = Code::SessionHolderLost;
+        leg.holder_lost = true;
+        leg.code = word.without_holder(GONE).0;
     }
 }
 
@@ -250,7 +257,7 @@ async fn down(
     newer: impl Fn() -> bool,
     stop: &CancellationToken,
 ) {
-    loop {
+    'hear: loop {
         // What came together with the holder's first word is here already, and OPENED is queued: both go out now, since a
         // command that waits for input says nothing more by itself.
         loop {
@@ -266,8 +273,7 @@ async fn down(
                 Ok(None) => break,
                 Err(error) => {
                     tracing::error!(%error, "the holder broke the protocol");
-                    leg.code = Code::SessionHolderLost;
-                    return;
+                    break 'hear;
                 }
             }
         }
@@ -292,17 +298,15 @@ async fn down(
     }
     if leg.exit.is_none() && leg.code == Code::Ok {
         // The client must not wait: the holder is gone, for this leg at least, and said nothing.
+        leg.holder_lost = !newer();
         let seen;
-        (leg.code, seen) = if newer() {
-            (
-                Code::SessionSuperseded,
-                "the same attempt came again and goes on with the session",
-            )
+        (leg.code, seen) = if leg.holder_lost {
+            word.without_holder(GONE)
         } else {
-            let seen = "the process that held the session ended without a word";
-            (Code::SessionHolderLost, seen)
+            let seen = "the same attempt came again and goes on with the session";
+            (Code::SessionSuperseded, seen.to_owned())
         };
-        client.queue(&closed(leg.code, seen));
+        client.queue(&closed(leg.code, &seen));
         tell(client, leg, stalled).await;
     }
 }

@@ -124,7 +124,7 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
     };
     writer.queue(&ToClient::from(opened));
     let grace = node.config.limits.hup_grace.duration();
-    let mut enforcer = Enforcer::new(live.id, begun.holder, grace, word.clone());
+    let mut enforcer = Enforcer::new(live.id, begun.holder, grace, word.clone(), &node.streams, &node.stop);
     let (give, orders) = mpsc::channel(4);
     let stalled = node.config.limits.stalled.duration();
     let leg = pump::pump(
@@ -169,7 +169,7 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
     if live.superseded(number) {
         tracing::info!(session = %live.id, leg = number, "a newer leg goes on with the session");
     } else {
-        if leg.code == Code::SessionHolderLost {
+        if leg.holder_lost {
             lost(node, &live, &begun).await;
         }
         events::emit(Event::SessionEnded(ended(&begun.facts, &leg)));
@@ -413,8 +413,7 @@ fn ended(facts: &SessionStarted, leg: &Leg) -> SessionEnded {
         signal: leg.exit.and_then(|e| e.signal),
         bytes_in: leg.bytes_in,
         bytes_out: leg.bytes_out,
-        recording_complete: leg.recording_complete
-            && !matches!(leg.code, Code::SessionHolderLost | Code::RecordingFailed),
+        recording_complete: leg.recording_complete && !leg.holder_lost && leg.code != Code::RecordingFailed,
     }
 }
 

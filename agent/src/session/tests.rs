@@ -373,21 +373,45 @@ async fn an_order_ends_a_session_whose_holder_hangs_with_its_socket_full() {
     }
     let ordered = Timestamp::now().as_millisecond();
     rig.publish(FOR_NOBODY).await;
-    assert_eq!(guest.closed().await, Code::SessionHolderLost);
+    assert_eq!(guest.closed().await, Code::SessionPolicy);
     drop(guest);
     soon(served).await.unwrap();
     let first = noted(&notes).first().copied().expect("no HUP");
     assert!(first - ordered < 1000 + BUSY, "HUP after {} ms", first - ordered);
     assert_eq!(rig.recorded().as_deref(), Some("session.holder_lost"));
-    assert!(!std::path::Path::new(&format!("/proc/{holder}")).exists() || is_zombie(holder));
+    assert!(is_over(holder));
     assert_eq!(std::fs::read_dir(rig.node.places.sessions()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn an_agent_that_stops_leaves_no_session_to_a_holder_that_heard_no_order() {
+    let rig = Rig::new("{resume_window: 60s, hup_grace: 60s}").await;
+    let (_guest, served, holder, notes) = stubborn(&rig).await;
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(holder), nix::sys::signal::Signal::SIGSTOP).unwrap();
+    rig.publish(FOR_NOBODY).await;
+    until(|| !noted(&notes).is_empty()).await;
+    rig.node.stop.cancel();
+    soon(served).await.unwrap();
+    rig.node.streams.close();
+    soon(rig.node.streams.wait()).await;
+    until(|| is_over(holder)).await;
 }
 
 /// What a busy machine may take for what it should do at once.
 const BUSY: i64 = 2000;
 
-fn is_zombie(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+/// Whether a process has ended, also when nobody has waited for it yet.
+fn is_over(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z "))
+}
+
+async fn until(check: impl Fn() -> bool) {
+    let often = async {
+        while !check() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(often).await;
 }
 
 #[tokio::test]
