@@ -152,12 +152,16 @@ fn ours_alone(path: &Path, facts: &fs::Metadata) -> Result<(), FileError> {
         let private = if facts.is_dir() { 0o700 } else { 0o600 };
         return Err(Problem::TooWide { mode, private }.of(path));
     }
-    let us = nix::unistd::geteuid().as_raw();
-    if facts.uid() != us && facts.uid() != 0 {
-        let owner = facts.uid();
+    if !is_ours(facts) && facts.uid() != 0 {
+        let (owner, us) = (facts.uid(), nix::unistd::geteuid().as_raw());
         return Err(Problem::ForeignOwner { owner, us }.of(path));
     }
     Ok(())
+}
+
+/// Whether a file or folder belongs to the user that this process runs as.
+pub fn is_ours(facts: &fs::Metadata) -> bool {
+    facts.uid() == nix::unistd::geteuid().as_raw()
 }
 
 /// Writes a file so that a reader, or a crash, sees the old content or the new one, never a part: temporary file in

@@ -7,11 +7,13 @@
 use crate::error::{BundleError, shown};
 use crate::source::Files;
 use futures_core::Stream;
-use std::os::unix::fs::PermissionsExt;
+use noderelay_pki::files;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tough::error::Error;
 use tough::{
     Bytes, ExpirationEnforcement, IntoVec, Limits, RepositoryLoader, TargetName, Transport, TransportError,
@@ -21,8 +23,11 @@ use url::Url;
 
 use crate::limits::{MAX_ROOT, MAX_ROOT_UPDATES, MAX_SNAPSHOT, MAX_TARGETS, MAX_TIMESTAMP};
 
-/// How the temporary directories begin.
-pub(crate) const SCRATCH: &str = "tuf-";
+/// How the temporary directories begin, also where other programs have theirs.
+pub(crate) const SCRATCH: &str = "noderelay-tuf-";
+
+/// A load takes milliseconds. What is as old as this was left by a process that was killed.
+const LEFT: Duration = Duration::from_secs(3600);
 
 /// Where temporary directories are made when `scratch` has no room: memory, on most systems.
 const ELSEWHERE: &str = "/dev/shm";
@@ -39,12 +44,30 @@ pub(crate) async fn load(root: &[u8], files: &Arc<Files>, scratch: &Path) -> Res
         return first;
     }
     for place in [&*std::env::temp_dir(), Path::new(ELSEWHERE)] {
+        sweep(place);
         match load_in(root, files, place).await {
             Err(BundleError::State { .. }) => {}
             other => return other,
         }
     }
     first
+}
+
+/// Removes what was left by this user in a place that others use as well.
+fn sweep(place: &Path) {
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let left = entry.file_name().to_string_lossy().starts_with(SCRATCH)
+            && entry.metadata().is_ok_and(|entry| {
+                entry.is_dir()
+                    && files::is_ours(&entry)
+                    && entry
+                        .modified()
+                        .is_ok_and(|when| when.elapsed().is_ok_and(|age| age > LEFT))
+            });
+        if left {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 async fn load_in(root: &[u8], files: &Arc<Files>, scratch: &Path) -> Result<Files, BundleError> {
@@ -164,3 +187,6 @@ impl Stream for Once {
         Poll::Ready(self.0.take().map(Ok))
     }
 }
+
+#[cfg(test)]
+mod tests;

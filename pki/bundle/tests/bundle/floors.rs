@@ -342,9 +342,9 @@ async fn a_damaged_store_says_so_and_forgets_nothing() {
     store.load_from(&files, now()).await.unwrap();
     assert!(Store::open(&state).unwrap().last_good(now()).await.unwrap().is_some());
     // What a killed process left is swept away.
-    std::fs::create_dir(state.join("tuf-left")).unwrap();
+    std::fs::create_dir(state.join("noderelay-tuf-left")).unwrap();
     Store::open(&state).unwrap().last_good(now()).await.unwrap();
-    assert!(!state.join("tuf-left").exists());
+    assert!(!state.join("noderelay-tuf-left").exists());
     // The trust file is damaged: nothing starts afresh.
     std::fs::write(state.join("trust.json"), b"{}").unwrap();
     assert_eq!(Store::open(&state).unwrap_err().code(), "bundle.state");
