@@ -265,6 +265,11 @@ impl Config {
                 "root_fingerprint: {bad:?} is not 64 lower-case hexadecimal digits"
             )));
         }
+        for (name, period) in [("keepalive", parsed.keepalive), ("patience", parsed.patience)] {
+            if period.is_some_and(|period| period.duration().is_zero()) {
+                return Err(invalid(format!("{name} is no time at all")));
+            }
+        }
         let state = match parsed.state {
             Some(state) => folder.join(state),
             None => places

@@ -134,13 +134,9 @@ impl Screen {
                     }
                     done
                 }
-                // Error output without a reader is no reason to end anything.
-                Err(_) if piece.side == Side::Err => piece.bytes.len(),
-                // A terminal that went away says EIO; the hang-up signal decides.
-                Err(error)
-                    if error.kind() == io::ErrorKind::BrokenPipe
-                        || error.raw_os_error() == Some(nix::errno::Errno::EIO as i32) =>
-                {
+                // Error output without a reader, and a line of ours without a place, are no reason to end anything.
+                Err(error) if piece.side == Side::Err && (is_gone(&error) || !piece.counted) => piece.bytes.len(),
+                Err(error) if is_gone(&error) => {
                     self.closed = true;
                     piece.bytes.len()
                 }
@@ -156,4 +152,9 @@ impl Screen {
         self.written += counted;
         Ok(counted + mark)
     }
+}
+
+/// Whether there is no reader any more. A terminal that went away says EIO; the hang-up signal decides.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe || error.raw_os_error() == Some(nix::errno::Errno::EIO as i32)
 }

@@ -166,11 +166,22 @@ pub async fn run_session(options: SessionOptions) -> Outcome {
             farewell: None,
         }
     });
-    let outcome = told(&options, status, over.message);
+    say_end(&options, &status, over.message.as_ref());
+    // The reader of a pipe may be waited for; the node, which waits for our last words, is not to wait for it, too.
+    let waits = options.status.as_deref().is_some_and(Status::may_wait);
+    if !waits {
+        write_status(&options, &status);
+    }
     if let Some(farewell) = over.farewell {
         farewell.take().await;
     }
-    outcome
+    if waits {
+        write_status(&options, &status);
+    }
+    Outcome {
+        status,
+        message: over.message,
+    }
 }
 
 /// The outcome of a session whose outcome could not be written: it does not begin.
@@ -194,19 +205,24 @@ fn no_place(options: &SessionOptions) -> Option<Outcome> {
 /// A session that failed before it could be tried: told, and written to `--status`, as any other failure of one.
 pub fn not_begun(options: &SessionOptions, fault: &Fault) -> Outcome {
     let mut status = Status::new(&escape(&options.node, 253));
-    let message = failed(fault, options, &mut status);
-    told(options, status, Some(message))
+    let message = Some(failed(fault, options, &mut status));
+    say_end(options, &status, message.as_ref());
+    write_status(options, &status);
+    Outcome { status, message }
 }
 
-/// Says what has to be said and writes the status.
-fn told(options: &SessionOptions, status: Status, message: Option<Message>) -> Outcome {
+/// Says what has to be said.
+fn say_end(options: &SessionOptions, status: &Status, message: Option<&Message>) {
     // Before anything is said: a raw terminal would show it as stairs.
     terminal::restore();
-    if let Some(message) = &message
+    if let Some(message) = message
         && !(options.quiet && status.origin == Origin::Remote.name())
     {
-        say(&message_lines(message, &status));
+        say(&message_lines(message, status));
     }
+}
+
+fn write_status(options: &SessionOptions, status: &Status) {
     if let Some(file) = &options.status
         && let Err(error) = status.write(file)
     {
@@ -216,7 +232,6 @@ fn told(options: &SessionOptions, status: Status, message: Option<Message>) -> O
             escape(&error.to_string(), 300)
         ));
     }
-    Outcome { status, message }
 }
 
 /// A session that is over.

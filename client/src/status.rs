@@ -89,6 +89,11 @@ impl Status {
         }
     }
 
+    /// Whether [`Status::write`] may wait, for the reader of a pipe.
+    pub fn may_wait(file: &Path) -> bool {
+        std::fs::metadata(file).is_ok_and(|there| !there.is_file())
+    }
+
     /// Writes the object and a newline to `file`.
     ///
     /// # Errors
@@ -96,9 +101,10 @@ impl Status {
     pub fn write(&self, file: &Path) -> Result<()> {
         let mut text = serde_json::to_vec(self)?;
         text.push(b'\n');
-        match std::fs::metadata(file) {
-            Ok(there) if !there.is_file() => write_through(file, &text, PATIENCE),
-            _ => files::write_atomic(file, &text, 0o644).map_err(Error::other),
+        if Self::may_wait(file) {
+            write_through(file, &text, PATIENCE)
+        } else {
+            files::write_atomic(file, &text, 0o644).map_err(Error::other)
         }
     }
 }

@@ -78,6 +78,8 @@ fn bad_files_are_refused_and_say_where() {
         (format!("{SMALL}root_fingerprint: ABC\n"), "root_fingerprint"),
         (format!("{SMALL}cluster: Prod\n"), "config.yaml"),
         (format!("{SMALL}keepalive: soon\n"), "config.yaml"),
+        (format!("{SMALL}keepalive: 0s\n"), "keepalive is no time"),
+        (format!("{SMALL}patience: 0ms\n"), "patience is no time"),
         (format!("{SMALL}warm: hot\n"), "config.yaml"),
         ("bundle: b\nstate: s\n".into(), "identity"),
         (

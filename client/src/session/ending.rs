@@ -31,7 +31,7 @@ pub(super) fn ended(ended: &Ended, window: Duration, options: &SessionOptions, s
             if fault.is_transport() && !window.is_zero() {
                 fault.seen = format!(
                     "{}; the node hangs the command up after {}",
-                    fault.seen,
+                    fault.seen.trim_end_matches('.'),
                     banner::words(window)
                 );
             }

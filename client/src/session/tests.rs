@@ -56,7 +56,7 @@ fn b006_only_an_exit_of_the_remote_command_can_be_0() {
 fn b006_a_lost_path_is_told_with_what_becomes_of_the_command() {
     let (status, lines) = outcome(&Ended::Fault(Fault::on_the_way(
         Code::TransportTimeout,
-        "the relay was not heard any more",
+        "the relay was not heard any more.",
     )));
     assert_eq!(status.code, "transport.timeout");
     assert!(
