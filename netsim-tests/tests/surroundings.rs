@@ -2,12 +2,16 @@
 //! would deceive whoever reads what is said about them.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::{Bounded as _, eventually, program};
+use netsim_tests::process::{Bounded as _, PATIENCE, eventually, program, wait_within};
+use netsim_tests::told::Told;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 const PROGRAMS: [&str; 3] = ["noderelay", "noderelay-relay", "noderelay-agent"];
 
@@ -47,7 +51,74 @@ fn a_log_that_cannot_be_written_ends_no_program() {
     }
 }
 
-/// Relay and agent start over with what they kept, and a session runs: a full disk is when people need one.
+/// Error output of a command is its output: it is not lost without a word.
+#[test]
+fn error_output_that_cannot_be_written_is_no_success() {
+    let fleet = Fleet::serving();
+    let status = fleet.layout.root.join("status");
+    let client = |line: &str| {
+        let mut client = fleet.client();
+        client
+            .arg("--status")
+            .arg(&status)
+            .args(["local", "--", "sh", "-c", line])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::options().write(true).open("/dev/full").unwrap());
+        let code = client.spawn().unwrap().bounded().status.code();
+        (code, fs::read_to_string(&status).unwrap())
+    };
+    assert_eq!(client("exit 0").0, Some(0));
+    let (code, said) = client("echo lost >&2");
+    assert_eq!(code, Some(255), "{said}");
+    assert!(said.contains("client.local_io"), "{said}");
+}
+
+/// A collector that stands still, and a `ready` that nobody reads: relay and agent serve, say much more than a pipe holds, and stop.
+#[test]
+fn a_log_that_nobody_reads_holds_no_program_up() {
+    let mut fleet = Fleet::files("");
+    let pipe = fleet.layout.root.join("full");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let unblocked = nix::fcntl::OFlag::O_NONBLOCK.bits();
+    let mut unread = fs::File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(unblocked)
+        .open(&pipe)
+        .unwrap();
+    while unread.write(&[b'x'; 4096]).is_ok() {}
+    let deaf = |name: &str| {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("exec \"$0\" \"$@\" 2>{}", pipe.display())])
+            .arg(program(name));
+        command
+    };
+    fleet.start_relay_as(deaf("noderelay-relay"));
+    fleet.start_agent_as(deaf("noderelay-agent"));
+    for _ in 0..3 {
+        assert_eq!(fleet.run(&["echo", "served"]).stdout, b"served\n");
+    }
+    for process in [&mut fleet.agent, &mut fleet.relay].map(|process| process.as_mut().unwrap()) {
+        kill(Pid::from_raw(process.0.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+        assert!(process.wait_within(PATIENCE).success());
+    }
+    // So do those that have a bad end to tell.
+    for name in ["noderelay-relay", "noderelay-agent"] {
+        let mut command = deaf(name);
+        let child = command
+            .arg("--config")
+            .arg("/none")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        assert_eq!(wait_within(&mut child.unwrap(), PATIENCE).code(), Some(1));
+    }
+}
+
+/// Relay and agent start over with what they kept, and a session runs: a full disk is when people need one. What is published
+/// meanwhile is in force at once, though it cannot be kept: whoever fills the disk must not hold a revocation off.
 #[test]
 fn relay_and_agent_start_on_a_disk_that_is_full_or_read_only() {
     if !nix::unistd::geteuid().is_root() {
@@ -71,6 +142,11 @@ fn relay_and_agent_start_on_a_disk_that_is_full_or_read_only() {
         let output = fleet.run(&["echo", "served"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.stdout, b"served\n", "{said}");
+        let (both, shells) = (r#"[Action::"shell", Action::"exec"]"#, r#"[Action::"shell"]"#);
+        fleet.repolicy(both, shells);
+        Told::of(fleet.client(), &["true"]).assert_refused("policy.denied");
+        fleet.repolicy(shells, both);
+        Told::of(fleet.client(), &["true"]).assert_exit(0);
     }
 }
 
