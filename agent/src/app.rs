@@ -21,6 +21,8 @@ use noderelay_pki::files::{Checked, Watched, private_directory};
 use noderelay_pki::identity::Role;
 use noderelay_pki::tls::{Credentials, Party};
 use noderelay_proto::id::InstanceId;
+use noderelay_service::Admin;
+use noderelay_service::metrics::{Counts, Material};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -28,10 +30,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accept::Own;
+use crate::admin::{self, Status};
 use crate::config::Config;
 use crate::denials::Denials;
+use crate::metrics::Metrics;
 use crate::places::Places;
-use crate::published::{InForce, Published};
+use crate::published::{InForce, Looked, Published};
 use crate::session::Node;
 use crate::sessions::{Sessions, random};
 use crate::standby::Standbys;
@@ -64,7 +68,8 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
     let places = Places::of(&config.state, &sessions_dir, &config.recordings())?;
     let swept = places.clone();
     let lost = tokio::task::spawn_blocking(move || sweep::sweep(&swept, Timestamp::now())).await?;
-    lost.into_iter().for_each(sweep::tell);
+    let metrics = Arc::<Metrics>::default();
+    lost.into_iter().for_each(|lost| sweep::tell(&metrics, lost));
     let now = Timestamp::now();
     let mut published = Published::open(&config.bundle, &config.state, now).await?;
     let mut credentials = Credentials::watch(&config.identity.certificate, &config.identity.key, now)?;
@@ -86,11 +91,25 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
         party: party.clone(),
         stop: CancellationToken::new(),
         streams: TaskTracker::new(),
-        denials: Denials::new(own.clone()),
+        denials: Denials::new(own.clone(), Arc::clone(&metrics)),
+        metrics,
         places,
         config,
         own,
     });
+    let status = Arc::new(Status::new(Arc::clone(&node)));
+    status.look(&published, &credentials, now);
+    let admin = node.config.admin.as_deref().map(Admin::bind).transpose()?;
+    let mut asked = JoinSet::new();
+    if let Some(admin) = admin {
+        let (status, stop) = (Arc::clone(&status), node.stop.clone());
+        asked.spawn(async move {
+            let more = admin::routes(Arc::clone(&status));
+            if let Err(cause) = admin.serve(status, more, stop).await {
+                tracing::error!(%cause, "the admin socket failed");
+            }
+        });
+    }
     let mut uplinks = Uplinks {
         node: Arc::clone(&node),
         instance,
@@ -110,8 +129,12 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
             () = stop.cancelled() => break,
             _ = tick.tick() => {
                 let now = Timestamp::now();
-                published.refresh(now).await;
-                note_credentials(&mut credentials, now);
+                let looked = published.refresh(now).await;
+                if looked != Looked::Same {
+                    node.metrics.common.reloaded(Material::Bundle, looked == Looked::Taken);
+                }
+                note_credentials(&mut credentials, &node.metrics.common, now);
+                status.look(&published, &credentials, now);
                 node.denials.report(Instant::now());
             }
             // One at a time, however long a disk takes.
@@ -120,7 +143,7 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
                 let own: Vec<_> = ids.iter().map(|id| SessionId(*id.as_bytes())).collect();
                 sweeping.spawn_blocking(move || sweep::folders(&places, &own, Timestamp::now()));
             }
-            Some(Ok(lost)) = sweeping.join_next() => lost.into_iter().for_each(sweep::tell),
+            Some(Ok(lost)) = sweeping.join_next() => lost.into_iter().for_each(|lost| sweep::tell(&node.metrics, lost)),
             Ok(()) = changes.changed() => {
                 let in_force = changes.borrow_and_update().clone();
                 uplinks.follow(&in_force);
@@ -148,13 +171,19 @@ fn own(credentials: &Watched<Credentials>) -> Result<Own> {
     }
 }
 
-fn note_credentials(credentials: &mut Watched<Credentials>, now: Timestamp) {
+fn note_credentials(credentials: &mut Watched<Credentials>, counts: &Counts, now: Timestamp) {
     match credentials.check(now) {
-        Checked::Changed => tracing::info!("a new certificate is in use"),
-        Checked::Kept { error, known: false } => {
-            tracing::warn!(%error, "the certificate files can't be used; the last good ones stay")
+        Checked::Changed => {
+            counts.reloaded(Material::Identity, true);
+            tracing::info!("a new certificate is in use");
         }
-        Checked::Kept { .. } | Checked::Same => {}
+        Checked::Kept { error, known } => {
+            counts.reloaded(Material::Identity, false);
+            if !known {
+                tracing::warn!(%error, "the certificate files can't be used; the last good ones stay");
+            }
+        }
+        Checked::Same => {}
     }
 }
 

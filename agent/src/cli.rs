@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use clap::{Parser, Subcommand, ValueEnum};
-use noderelay_pki::text::{self, Background, LogLines};
+use clap::{Parser, Subcommand};
+use noderelay_pki::text;
+use noderelay_service::{Log, LogFormat};
 use tokio::sync::mpsc;
-use tracing_subscriber::EnvFilter;
 
 use crate::app::{self, Reexec};
 use crate::config::Config;
@@ -37,15 +37,6 @@ const EXAMPLES: &str = "\
 Examples:
   noderelay-agent --config agent.yaml                 dial out to the relays and serve this node
   noderelay-agent --config agent.yaml check-config    say what is wrong with the file, or print what is in effect";
-
-/// Form of the log.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// For collectors.
-    Json,
-}
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -134,31 +125,17 @@ fn check_config(path: &Path) -> Result<()> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// The directive that lets audit events through.
+/// The directive that lets audit events through: evidence is no matter of taste.
 const AUDIT: &str = "audit=info";
 
-/// Logs on stderr; `RUST_LOG` changes the filter. Whoever collects it may stand still; the service does not.
+/// Logs on stderr; `RUST_LOG` changes the filter.
 ///
 /// # Errors
-/// The system gives no thread.
-pub fn init_logs(format: LogFormat) -> Result<Background> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    // Evidence is no matter of taste: whatever the filter says, audit events are written.
-    let filter = match AUDIT.parse() {
-        Ok(always) => filter.add_directive(always),
-        Err(_) => filter,
-    };
-    let log = Background::new(std::io::stderr()).context("no thread for the log")?;
-    let out = log.clone();
-    // No colours: nothing in a line may act on the terminal that shows it.
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
-    let set = match format {
-        LogFormat::Text => lines.with_writer(move || LogLines::text(out.clone())).try_init(),
-        LogFormat::Json => lines.json().with_writer(move || LogLines::json(out.clone())).try_init(),
-    };
-    // A second initialisation (in tests) keeps the first.
-    let _ = set;
-    Ok(log)
+/// As [`Log::begin`].
+pub fn init_logs(format: LogFormat) -> Result<&'static Log> {
+    // An empty variable is as good as none.
+    let chosen = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
+    Ok(Log::begin(format, chosen.as_deref().unwrap_or("info"), Some(AUDIT))?)
 }
 
 /// Version, commit and protocol version.

@@ -34,6 +34,9 @@ pub struct Config {
     /// Where recordings are written; default `STATE/recordings`.
     #[serde(default)]
     pub recordings: Option<PathBuf>,
+    /// Unix socket for health, readiness, metrics and the log's filter; none if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admin: Option<PathBuf>,
     /// Relay addresses (`host:port`) that stand in for those of the fleet file.
     #[serde(default)]
     pub relays: Vec<String>,
@@ -225,8 +228,8 @@ impl Config {
         at(&mut self.identity.key);
         at(&mut self.bundle);
         at(&mut self.state);
-        if let Some(recordings) = &mut self.recordings {
-            at(recordings);
+        for path in [&mut self.recordings, &mut self.admin].into_iter().flatten() {
+            at(path);
         }
     }
 }

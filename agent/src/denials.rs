@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use noderelay_audit_event::{DenialsCounted, Denied, Event};
@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::accept::Own;
 use crate::events;
+use crate::metrics::Metrics;
 
 /// Refusals of one key that are written whole within [`SPAN`]: enough to understand any of them.
 const WHOLE: u64 = 10;
@@ -90,22 +91,25 @@ impl<K: Clone + Eq + Hash> Limiter<K> {
 /// The refusals of one agent.
 pub struct Denials {
     own: Own,
+    metrics: Arc<Metrics>,
     persons: Mutex<Limiter<Identity>>,
     strangers: Mutex<Limiter<Code>>,
 }
 
 impl Denials {
     /// None yet.
-    pub fn new(own: Own) -> Self {
+    pub fn new(own: Own, metrics: Arc<Metrics>) -> Self {
         Self {
             own,
+            metrics,
             persons: Mutex::new(Limiter::new()),
             strangers: Mutex::new(Limiter::new()),
         }
     }
 
-    /// An authenticated person was denied.
-    pub fn person(&self, denied: Denied, now: Instant) {
+    /// An authenticated person was denied, for that `code`.
+    pub fn person(&self, code: Code, denied: Denied, now: Instant) {
+        self.metrics.denied.get_or_create(&code.into()).inc();
         if lock(&self.persons).admits(&denied.principal, now) {
             events::emit(Event::Denied(denied));
         }
@@ -113,6 +117,7 @@ impl Denials {
 
     /// A stream was turned away before anybody was known.
     pub fn stranger(&self, code: Code, seen: &dyn Display, now: Instant) {
+        self.metrics.strangers.get_or_create(&code.into()).inc();
         if lock(&self.strangers).admits(&code, now) {
             tracing::info!(%code, %seen, "a stream got no session");
         }

@@ -19,6 +19,7 @@
 
 pub mod accept;
 mod account;
+mod admin;
 pub mod app;
 mod authorize;
 pub mod cli;
@@ -27,6 +28,7 @@ mod denials;
 mod enforce;
 mod events;
 mod framed;
+mod metrics;
 mod places;
 mod published;
 mod pump;

@@ -48,6 +48,17 @@ pub enum PublishedError {
     },
 }
 
+/// What a look at the directory came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Looked {
+    /// Nothing has changed.
+    Same,
+    /// What is there is in force now.
+    Taken,
+    /// What is there can't be used; the last good one stays.
+    Refused,
+}
+
 /// The publication on disk, followed as it changes.
 pub struct Published {
     directory: PathBuf,
@@ -96,15 +107,24 @@ impl Published {
         self.trust.clone()
     }
 
+    /// What is wrong with the publication in the directory, while the last good one is in force.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
     /// Looks at the directory again. What verifies and can't be used is refused whole: it is neither in force nor kept.
-    pub async fn refresh(&mut self, now: Timestamp) {
+    pub async fn refresh(&mut self, now: Timestamp) -> Looked {
         match self.store.load_accepted(&self.directory, now, usable).await {
-            Ok(Accepted::Same(_)) => self.fault = None,
+            Ok(Accepted::Same(_)) => {
+                self.fault = None;
+                Looked::Same
+            }
             Ok(Accepted::New(publication, (policy, trust))) => {
                 self.fault = None;
                 tracing::info!(version = publication.policy_version(), "a new publication is in force");
                 self.trust.set(trust);
                 self.current.send_replace(Arc::new(InForce { publication, policy }));
+                Looked::Taken
             }
             Err(error) => {
                 let fault = Some(error.to_string());
@@ -112,6 +132,7 @@ impl Published {
                     tracing::warn!(%error, "the publication can't be used; the last good one stays in force");
                 }
                 self.fault = fault;
+                Looked::Refused
             }
         }
     }

@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::denials::Denials;
 use crate::enforce::{Enforcer, Word};
 use crate::events;
+use crate::metrics::Metrics;
 use crate::places::Places;
 use crate::published::InForce;
 use crate::pump::{self, Leg, terminate};
@@ -48,6 +49,8 @@ pub struct Node {
     pub places: Places,
     /// What is written of refusals.
     pub denials: Denials,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// The live sessions.
     pub sessions: Sessions,
     /// Who waits without a session.
@@ -113,7 +116,7 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
         Ok(ready) => ready,
         Err(refusal) => {
             let denied = denied(node, &client.peer, &open, &refusal);
-            node.denials.person(denied, Instant::now());
+            node.denials.person(refusal.code, denied, Instant::now());
             let say = async {
                 writer.send(&ToClient::from(refusal.message())).await?;
                 writer.finish().await
@@ -163,7 +166,8 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
             }
         }
     }
-    if let Some(lost) = &leg.client_lost {
+    // Whoever has heard the exit leaves at once.
+    if let (Some(lost), None) = (&leg.client_lost, leg.exit) {
         tracing::info!(session = %live.id, %lost, "the client's leg ended before the session");
     }
     if live.superseded(number) {
@@ -172,7 +176,9 @@ async fn session<S: AsyncRead + AsyncWrite + Unpin>(node: &Node, accepted: Accep
         if leg.holder_lost {
             lost(node, &live, &begun).await;
         }
-        events::emit(Event::SessionEnded(ended(&begun.facts, &leg)));
+        let ended = ended(&begun.facts, &leg);
+        node.metrics.ended(leg.code, ended.recording_complete);
+        events::emit(Event::SessionEnded(ended));
     }
 }
 
@@ -268,6 +274,7 @@ async fn first(
         demo,
     };
     let (holder, begun) = node.launcher.start(permit, recording, facts, live.id).await?;
+    node.metrics.sessions_started.inc();
     events::emit(Event::SessionStarted(started));
     let begun = Arc::new(begun);
     Ok(Ready {

@@ -134,6 +134,13 @@ impl Sessions {
         live.iter().map(|live| live.id).collect()
     }
 
+    /// Those whose command runs.
+    pub fn begun(&self) -> Vec<Arc<Begun>> {
+        let live: Vec<_> = lock(&self.table).values().filter_map(Weak::upgrade).collect();
+        let begun = |live: &Arc<Live>| live.outcome.borrow().as_ref()?.as_ref().ok().cloned();
+        live.iter().filter_map(begun).collect()
+    }
+
     /// How many are live.
     pub fn count(&self) -> usize {
         lock(&self.table).len()

@@ -23,6 +23,7 @@ use noderelay_proto::code::Code;
 use tokio::time::Instant;
 
 use crate::events;
+use crate::metrics::Metrics;
 use crate::places::Places;
 
 /// Why such a session is over.
@@ -135,7 +136,8 @@ fn close(cast: &Path, now: Timestamp) -> Option<Option<SessionStarted>> {
 }
 
 /// The audit event of a session that ended with nobody there to see how.
-pub fn tell(lost: SessionStarted) {
+pub fn tell(metrics: &Metrics, lost: SessionStarted) {
+    metrics.ended(CODE, false);
     events::emit(Event::SessionEnded(SessionEnded {
         session: lost.session,
         code: CODE.name().to_owned(),

@@ -32,6 +32,7 @@ use tokio_util::task::TaskTracker;
 use crate::accept::Own;
 use crate::config::Config;
 use crate::denials::Denials;
+use crate::metrics::Metrics;
 use crate::places::Places;
 use crate::published::{InForce, Published};
 use crate::session::Node;
@@ -279,7 +280,7 @@ pub(crate) fn node(fleet: &Fleet, root: &Path, limits: &str, in_force: watch::Re
     );
     std::fs::write(root.join("agent.yaml"), text).unwrap();
     let config = Config::load(&root.join("agent.yaml")).unwrap();
-    let (own, places) = (fleet.own("gpu-7"), places(root));
+    let (own, places, metrics) = (fleet.own("gpu-7"), places(root), Arc::<Metrics>::default());
     let tests = std::env::current_exe().unwrap();
     let built = tests
         .ancestors()
@@ -295,7 +296,8 @@ pub(crate) fn node(fleet: &Fleet, root: &Path, limits: &str, in_force: watch::Re
         party: fleet.party(fleet.node("gpu-7")),
         published: in_force,
         places,
-        denials: Denials::new(own.clone()),
+        denials: Denials::new(own.clone(), Arc::clone(&metrics)),
+        metrics,
         sessions: Sessions::new(config.limits.sessions),
         standbys: Standbys::new(config.limits.standbys, config.limits.standbys_per_person),
         stop: CancellationToken::new(),

@@ -20,6 +20,7 @@ use noderelay_proto::code::Code;
 use noderelay_proto::control::Register;
 use noderelay_proto::id::InstanceId;
 use noderelay_proto::message::{FromAgent, Opening, ToAgent};
+use noderelay_service::metrics::Held;
 use quinn::{RecvStream, SendStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -27,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::accept;
 use crate::framed::{FrameReader, FrameWriter, FramedError};
+use crate::metrics::Metrics;
 use crate::session::{self, Node};
 
 /// While streams run over a link the relay is asked this often whether it lives: a relay that was restarted answers the first
@@ -89,6 +91,7 @@ pub async fn keep(
                 }
             },
         };
+        node.metrics.links_lost.inc();
         let pause = backoff.pause(since.elapsed(), backoff::random());
         let code = code.map(tracing::field::display);
         tracing::warn!(%ended, code, ?pause, "no link to this relay; dialling again");
@@ -166,8 +169,7 @@ impl Uplink {
             // A relay that finished the handshake answers a registration at once, or is sick: the next one is tried.
             Err(_) => return Ended::Silent(within),
         };
-        report(&first, &self.relay, &self.said);
-        let ended = self.attend(&mut reader, &mut writer).await;
+        let ended = self.attend(&first, &mut reader, &mut writer).await;
         if let Ended::Left(_) = ended {
             let _ = tokio::time::timeout(within, writer.finish()).await;
         }
@@ -187,7 +189,9 @@ impl Uplink {
     }
 
     /// Until the link is lost, or left.
-    async fn attend(&self, reader: &mut Reader, writer: &mut Writer) -> Ended {
+    async fn attend(&self, first: &ToAgent, reader: &mut Reader, writer: &mut Writer) -> Ended {
+        let heard = |message: &ToAgent| report(message, &self.relay, &self.said, &self.node.metrics);
+        let mut place = heard(first);
         let mut leaving: Option<(Instant, Duration)> = None;
         // Shared with each stream of this link.
         let carried = Arc::new(());
@@ -209,7 +213,7 @@ impl Uplink {
                         tracing::info!(relay = %self.relay, ?spread, ?after, "the relay drains");
                         leaving.get_or_insert((Instant::now() + after, after));
                     }
-                    Ok(message) => report(&message, &self.relay, &self.said),
+                    Ok(message) => place = heard(&message).or(place),
                     Err(error) => return Ended::Control(error),
                 },
                 _ = beat.tick(), if Arc::strong_count(&carried) > 1 => {
@@ -287,20 +291,26 @@ async fn stream(node: Arc<Node>, stream: Stream, slot: tokio::sync::OwnedSemapho
     }
 }
 
-fn report(message: &ToAgent, relay: &str, said: &mpsc::Sender<Said>) {
-    let word = match message {
-        ToAgent::Registered(registered) if registered.parked => Said::Parked(relay.to_owned()),
-        ToAgent::Registered(_) => Said::Attached(relay.to_owned()),
-        other => return tracing::debug!(frame = %other.frame(), "from the relay"),
-    };
-    match &word {
-        Said::Attached(relay) => tracing::info!(%relay, "attached"),
-        Said::Parked(relay) => {
+/// Says where we are at the relay, and counts it for as long as the answer is kept.
+fn report(message: &ToAgent, relay: &str, said: &mpsc::Sender<Said>, metrics: &Metrics) -> Option<Held> {
+    let (word, place) = match message {
+        ToAgent::Registered(registered) if registered.parked => {
             tracing::error!(%relay, "another live agent has our name: two nodes share one key, or a copy runs");
+            (Said::Parked(relay.to_owned()), &metrics.relays_parked)
         }
-    }
+        ToAgent::Registered(_) => {
+            tracing::info!(%relay, "attached");
+            (Said::Attached(relay.to_owned()), &metrics.relays_attached)
+        }
+        other => {
+            tracing::debug!(frame = %other.frame(), "from the relay");
+            return None;
+        }
+    };
+    let place = Held::new(place);
     // Whoever listens no more, or lags behind, holds up nothing.
     let _ = said.try_send(word);
+    Some(place)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 mod log;
 
-pub use log::{Background, LogLines, last_words};
+pub use log::{Background, LogLines, last_words, lines_lost};
 
 /// Most characters of one word of a command line that a usage error shows.
 const MAX_WORD: usize = 300;

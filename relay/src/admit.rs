@@ -24,9 +24,9 @@ use quinn::Connection;
 use tokio::time::Instant;
 
 use crate::attached::NodeKey;
-use crate::metrics::Held;
 use crate::quota::{NoSeat, Seat};
 use crate::state::Relay;
+use noderelay_service::metrics::Held;
 
 /// Roles that may connect at all.
 pub(crate) const ROLES: Expect = Expect::Roles(&[RoleKind::Node, RoleKind::User, RoleKind::BreakGlass]);

@@ -14,6 +14,7 @@ use anyhow::Context;
 use noderelay_link::Restart;
 use noderelay_pki::tls::Leg;
 use noderelay_proto::{Code, version};
+use noderelay_service::{Admin, Health};
 use quinn::Endpoint;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, timeout};
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
-use crate::admin::Admin;
+use crate::admin;
 use crate::admit;
 use crate::attached::Registry;
 use crate::config::Config;
@@ -30,7 +31,7 @@ use crate::listen;
 use crate::material::{self, Material};
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
-use crate::state::{Health, Relay, Stop, now};
+use crate::state::{Relay, Stop, now};
 use crate::wire::wire;
 
 /// For the last packets to leave after everything is closed; a peer that misses them runs into its idle limit.
@@ -65,7 +66,7 @@ pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: Cancellat
     let mut helpers = JoinSet::new();
     helpers.spawn(follow(relay.clone(), material));
     if let Some(admin) = admin {
-        let serving = admin.serve(relay.clone(), relay.stop.hard.clone());
+        let serving = admin.serve(relay.clone(), admin::routes(relay.clone()), relay.stop.hard.clone());
         helpers.spawn(async move {
             if let Err(cause) = serving.await {
                 tracing::error!(%cause, "the admin socket failed");

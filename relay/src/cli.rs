@@ -10,11 +10,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
-use noderelay_pki::text::{self, Background, LogLines};
+use clap::{Parser, Subcommand};
+use noderelay_pki::text;
+use noderelay_service::{Log, LogFormat};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::EnvFilter;
 
 use crate::config::Config;
 
@@ -55,15 +55,6 @@ Examples:
 pub enum Command {
     /// Reads the configuration, prints what is in effect, and ends.
     CheckConfig,
-}
-
-/// Form of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
 }
 
 /// Most characters of one line of an error.
@@ -109,7 +100,7 @@ fn check_config(args: &Args) -> anyhow::Result<()> {
 
 fn run(args: &Args) -> anyhow::Result<()> {
     let config = Config::load(&args.config)?;
-    let log = set_up_log(args)?;
+    let log = Log::begin(args.log_format, &args.log, None)?;
     let done = serve(config);
     log.finish();
     done
@@ -142,23 +133,4 @@ fn say_ready(address: SocketAddr) {
         let mut stdout = std::io::stdout().lock();
         let _ = writeln!(stdout, "ready {address}").and_then(|()| stdout.flush());
     });
-}
-
-/// Whoever collects the log may stand still; the relay does not.
-fn set_up_log(args: &Args) -> anyhow::Result<Background> {
-    let filter = EnvFilter::try_new(&args.log)?;
-    let log = Background::new(std::io::stderr())?;
-    let out = log.clone();
-    // No colours: nothing in a line may act on the terminal that shows it.
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
-    let done = match args.log_format {
-        LogFormat::Text => lines.with_writer(move || LogLines::text(out.clone())).try_init(),
-        LogFormat::Json => lines
-            .json()
-            .flatten_event(true)
-            .with_writer(move || LogLines::json(out.clone()))
-            .try_init(),
-    };
-    done.map_err(|cause| anyhow::anyhow!("can't set up the log: {cause}"))?;
-    Ok(log)
 }

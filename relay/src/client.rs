@@ -26,12 +26,13 @@ use crate::admit::Admitted;
 use crate::attached::NodeKey;
 use crate::control::AgentLink;
 use crate::listen::report;
-use crate::metrics::{Held, Way};
+use crate::metrics::Way;
 use crate::quota::{NoSeat, Seat};
 use crate::route::{self, Hop, Lookup, Route};
 use crate::splice::{Codes, Ends, splice};
 use crate::state::Relay;
 use crate::wire::{self, Fault, wire};
+use noderelay_service::metrics::Held;
 
 /// What a splice says by itself.
 const CODES: fn() -> Codes = || Codes {

@@ -7,12 +7,12 @@
 //!
 //! Follow a session in this order: [`mod@app`] (wiring), `listen`, `admit`, `client`, [`route`], [`splice`]; an agent's
 //! side: `control`, [`attached`]. Around them: [`config`], `material` (identity and bundle, re-read), [`metrics`],
-//! [`admin`], [`cli`].
+//! `admin`, [`cli`].
 //!
 //! What a relay never does: reads or changes a session, says who a user is, authorizes, ends anything for good (its
 //! refusals mean "try the next"), or gives text to a user. It knows neither policies nor recordings.
 
-pub mod admin;
+mod admin;
 mod admit;
 pub mod app;
 pub mod attached;

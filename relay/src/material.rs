@@ -26,9 +26,9 @@ use noderelay_pki::{Identity, text};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::metrics::Material as Kind;
 use crate::route::Map;
 use crate::state::Relay;
+use noderelay_service::metrics::Material as Kind;
 
 /// Longest root document.
 const MAX_ROOT: usize = 1 << 20;
@@ -134,7 +134,7 @@ impl Material {
 
     /// Says in metrics and readiness what is in force.
     pub(crate) fn tell(&self, relay: &Relay, now: Timestamp) {
-        let metrics = &relay.metrics;
+        let metrics = &relay.metrics.common;
         metrics
             .bundle_version
             .set(i64::try_from(self.in_force.policy_version()).unwrap_or(i64::MAX));
@@ -167,12 +167,12 @@ impl Material {
         match self.identity.check(now) {
             Checked::Same => {}
             Checked::Changed => {
-                relay.metrics.reloaded(Kind::Identity, true);
+                relay.metrics.common.reloaded(Kind::Identity, true);
                 let credentials = relay.party.credentials.get();
                 info!(not_after = %credentials.not_after(), key = credentials.key_fingerprint(), "identity changed");
             }
             Checked::Kept { error, known } => {
-                relay.metrics.reloaded(Kind::Identity, false);
+                relay.metrics.common.reloaded(Kind::Identity, false);
                 if !known {
                     warn!(%error, "identity not taken over; the last good one stays");
                 }
@@ -189,7 +189,7 @@ impl Material {
                 self.take(relay, publication, anchors);
             }
             Err(error) => {
-                relay.metrics.reloaded(Kind::Bundle, false);
+                relay.metrics.common.reloaded(Kind::Bundle, false);
                 let seen = text::escape(&error.to_string(), 400);
                 if self.reported.as_ref() != Some(&seen) {
                     warn!(code = error.code(), %error, "bundle not taken over; the last good one stays");
@@ -201,7 +201,7 @@ impl Material {
 
     fn take(&mut self, relay: &Relay, publication: Publication, anchors: TrustAnchors) {
         let fleet = publication.fleet();
-        relay.metrics.reloaded(Kind::Bundle, true);
+        relay.metrics.common.reloaded(Kind::Bundle, true);
         let changed = fleet != self.in_force.fleet();
         info!(
             version = publication.policy_version(),

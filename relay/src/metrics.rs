@@ -10,15 +10,12 @@ use std::sync::atomic::AtomicU64;
 
 use noderelay_pki::RoleKind;
 use noderelay_proto::Code;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, prometheus_text};
+use noderelay_service::metrics::Counts;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-
-/// What the text of `/metrics` is.
-pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
 
 /// A label with the name of a code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -115,27 +112,6 @@ pub struct ByTurned {
     answer: Turned,
 }
 
-/// What is re-read while the relay runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Material {
-    /// Certificate and key.
-    Identity,
-    /// The signed bundle.
-    Bundle,
-}
-
-impl EncodeLabelValue for Material {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
-        EncodeLabelValue::encode(&if *self == Self::Identity { "identity" } else { "bundle" }, encoder)
-    }
-}
-
-/// A label with the material.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ByMaterial {
-    material: Material,
-}
-
 /// Everything that the relay counts.
 #[derive(Debug)]
 pub struct Metrics {
@@ -164,16 +140,8 @@ pub struct Metrics {
     pub agents_parked: Gauge,
     /// Registrations that met another instance, by verdict.
     pub conflicts: Family<ByVerdict, Counter>,
-    /// Changes of identity or bundle taken over.
-    pub reloads: Family<ByMaterial, Counter>,
-    /// Changes that could not be taken over (each look that fails counts).
-    pub reload_failures: Family<ByMaterial, Counter>,
-    /// Version of the policy signers' document of the bundle in force.
-    pub bundle_version: Gauge,
-    /// When the bundle's freshness proof ends.
-    pub bundle_fresh_until: Gauge,
-    /// When the relay's own certificate ends.
-    pub certificate_not_after: Gauge,
+    /// What every service counts.
+    pub common: Counts,
     /// 1 from the first announcement to stop.
     pub draining: Gauge,
 }
@@ -182,8 +150,11 @@ impl Metrics {
     /// Registers everything.
     pub fn new() -> Self {
         let bytes = Family::<ByWay, Counter>::default();
+        let mut registry = Registry::with_prefix("noderelay_relay");
+        let common = Counts::register(&mut registry, env!("CARGO_PKG_VERSION"), crate::COMMIT);
         let mut metrics = Self {
-            registry: Registry::with_prefix("noderelay_relay"),
+            registry,
+            common,
             connections: Family::default(),
             admitted: Family::default(),
             refused: Family::default(),
@@ -197,20 +168,10 @@ impl Metrics {
             agents_attached: Gauge::default(),
             agents_parked: Gauge::default(),
             conflicts: Family::default(),
-            reloads: Family::default(),
-            reload_failures: Family::default(),
-            bundle_version: Gauge::default(),
-            bundle_fresh_until: Gauge::default(),
-            certificate_not_after: Gauge::default(),
             draining: Gauge::default(),
         };
         metrics.open_series();
         let registry = &mut metrics.registry;
-        registry.register(
-            "build",
-            "The running build",
-            Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", crate::COMMIT)]),
-        );
         registry.register(
             "connections",
             "Open connections by role of the peer",
@@ -263,27 +224,6 @@ impl Metrics {
             "Registrations against another instance",
             metrics.conflicts.clone(),
         );
-        registry.register("reloads", "Changed files taken over", metrics.reloads.clone());
-        registry.register(
-            "reload_failures",
-            "Looks at changed files that failed",
-            metrics.reload_failures.clone(),
-        );
-        registry.register(
-            "bundle_version",
-            "Version of the policy in force",
-            metrics.bundle_version.clone(),
-        );
-        registry.register(
-            "bundle_fresh_until_timestamp_seconds",
-            "End of the bundle's freshness proof",
-            metrics.bundle_fresh_until.clone(),
-        );
-        registry.register(
-            "certificate_not_after_timestamp_seconds",
-            "End of the relay's own certificate",
-            metrics.certificate_not_after.clone(),
-        );
         registry.register(
             "draining",
             "1 once the relay was asked to stop",
@@ -303,10 +243,6 @@ impl Metrics {
         }
         for verdict in [Verdict::Parked, Verdict::Replaced] {
             self.conflicts.get_or_create(&ByVerdict { verdict }).inc_by(0);
-        }
-        for material in [Material::Identity, Material::Bundle] {
-            self.reloads.get_or_create(&ByMaterial { material }).inc_by(0);
-            self.reload_failures.get_or_create(&ByMaterial { material }).inc_by(0);
         }
     }
 
@@ -328,44 +264,15 @@ impl Metrics {
         self.conflicts.get_or_create(&ByVerdict { verdict }).inc();
     }
 
-    /// Counts a look at files that had changed.
-    pub fn reloaded(&self, material: Material, good: bool) {
-        let family = if good { &self.reloads } else { &self.reload_failures };
-        family.get_or_create(&ByMaterial { material }).inc();
-    }
-
     /// The text of `/metrics`.
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        match prometheus_text::encode(&mut text, &self.registry) {
-            Ok(()) => text,
-            // Writing to a string does not fail.
-            Err(fmt::Error) => String::new(),
-        }
+        self.common.text(&self.registry)
     }
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// Raises a gauge for as long as it lives.
-#[derive(Debug)]
-pub struct Held(Gauge);
-
-impl Held {
-    /// Raises `gauge` by one until dropped.
-    pub fn new(gauge: &Gauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.dec();
     }
 }
 

@@ -7,9 +7,6 @@
 //! Never: does anything by itself. Who changes what: `material` trust, map and health; `control` the registry;
 //! `app` the two words.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
 use jiff::Timestamp;
 use noderelay_pki::name::RelayName;
 use noderelay_pki::tls::{Live, Party};
@@ -17,7 +14,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::{AgentRow, Part, Report};
+use crate::admin::AgentRow;
 use crate::attached::Registry;
 use crate::config::Timing;
 use crate::control::AgentLink;
@@ -25,6 +22,7 @@ use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
 use crate::route::Map;
+use noderelay_service::{Health, Part, Report};
 
 /// A running relay.
 #[derive(Debug)]
@@ -54,36 +52,6 @@ pub(crate) struct Stop {
     pub(crate) hard: CancellationToken,
 }
 
-/// Trouble by named part.
-#[derive(Debug)]
-pub(crate) struct Health(Mutex<BTreeMap<&'static str, Option<String>>>);
-
-impl Health {
-    /// The parts, all in order.
-    pub(crate) fn new(parts: &[&'static str]) -> Self {
-        Self(Mutex::new(parts.iter().map(|part| (*part, None)).collect()))
-    }
-
-    /// Says how a part is.
-    pub(crate) fn set(&self, part: &'static str, trouble: Option<String>) {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(part, trouble);
-    }
-
-    fn parts(&self) -> Vec<Part> {
-        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        parts
-            .iter()
-            .map(|(name, trouble)| Part {
-                name,
-                trouble: trouble.clone(),
-            })
-            .collect()
-    }
-}
-
 impl Report for Relay {
     fn parts(&self) -> Vec<Part> {
         self.health.parts()
@@ -101,12 +69,16 @@ impl Report for Relay {
             .agents_parked
             .set(i64::try_from(counts.parked).unwrap_or(i64::MAX));
         self.metrics
+            .common
             .certificate_not_after
             .set(self.party.credentials.get().not_after().as_second());
         self.metrics.text()
     }
+}
 
-    fn agents(&self) -> Vec<AgentRow> {
+impl Relay {
+    /// Attached and waiting agents.
+    pub(crate) fn agents(&self) -> Vec<AgentRow> {
         let row = |row: crate::attached::Listed<AgentLink>| AgentRow {
             cluster: row.key.cluster.to_string(),
             node: row.key.node.to_string(),

@@ -30,6 +30,7 @@ pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
     ("noderelay-audit-event", &["noderelay-pki"]),
     ("noderelay-audit", &["noderelay-audit-event", "noderelay-pki"]),
     ("noderelay-link", &["noderelay-proto", "noderelay-pki"]),
+    ("noderelay-service", &["noderelay-pki"]),
     (
         "noderelay-holder",
         &["noderelay-proto", "noderelay-audit", "noderelay-child", "noderelay-pki"],
@@ -39,6 +40,7 @@ pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
         &[
             "noderelay-proto",
             "noderelay-link",
+            "noderelay-service",
             "noderelay-bundle",
             "noderelay-audit-event",
             "noderelay-pki",
@@ -61,6 +63,7 @@ pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
         &[
             "noderelay-proto",
             "noderelay-link",
+            "noderelay-service",
             "noderelay-bundle",
             "noderelay-policy",
             "noderelay-audit",

@@ -26,10 +26,14 @@ fn registered(parked: bool) -> ToAgent {
 #[tokio::test]
 async fn the_wiring_hears_what_a_registration_came_to() {
     let (said, mut heard) = mpsc::channel(4);
-    report(&registered(false), "r1", &said);
-    report(&registered(true), "r2", &said);
-    report(&ToAgent::Pong(1), "r1", &said);
-    drop(said);
+    let metrics = Metrics::new();
+    let counted = || (metrics.relays_attached.get(), metrics.relays_parked.get());
+    let first = report(&registered(false), "r1", &said, &metrics);
+    let second = report(&registered(true), "r2", &said, &metrics);
+    assert!(report(&ToAgent::Pong(1), "r1", &said, &metrics).is_none());
+    assert_eq!(counted(), (1, 1));
+    drop((first, second, said));
+    assert_eq!(counted(), (0, 0));
     assert_eq!(heard.recv().await, Some(Said::Attached("r1".into())));
     assert_eq!(heard.recv().await, Some(Said::Parked("r2".into())));
     assert_eq!(heard.recv().await, None);

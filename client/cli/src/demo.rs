@@ -28,6 +28,7 @@ use noderelay_client::setup::{self, Layout, Spec};
 
 use noderelay_pki::files;
 use noderelay_relay as relay;
+use noderelay_service::LogFormat;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -207,7 +208,7 @@ pub fn internal(command: InternalCommand) -> Result<ExitCode> {
         }
         InternalCommand::Agent { config } => {
             supervise::end_with_the_supervisor();
-            cli::serve(&config, cli::LogFormat::Text, words("holder"))?;
+            cli::serve(&config, LogFormat::Text, words("holder"))?;
         }
         InternalCommand::Holder => {
             return Ok(noderelay_holder::holder_main(
@@ -221,7 +222,7 @@ pub fn internal(command: InternalCommand) -> Result<ExitCode> {
 }
 
 fn serve_relay(config: &Path) -> Result<()> {
-    let log = cli::init_logs(cli::LogFormat::Text)?;
+    let log = cli::init_logs(LogFormat::Text)?;
     let config = relay::Config::load(config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {

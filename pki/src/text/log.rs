@@ -10,6 +10,7 @@
 //! with the next line that gets through.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +18,14 @@ use super::{escape_bytes, escape_json};
 
 /// What did not get through, of all logs of this process.
 static LOST: Mutex<Lost> = Mutex::new(Lost::NONE);
+
+/// The same since the process began, also of what was said to be lost since.
+static TOTAL: AtomicU64 = AtomicU64::new(0);
+
+/// How many lines of all logs of this process did not get through.
+pub fn lines_lost() -> u64 {
+    TOTAL.load(Ordering::Relaxed)
+}
 
 /// Most bytes of lines that wait for a place that stands still.
 const ROOM: usize = 1024 * 1024;
@@ -35,6 +44,7 @@ impl Lost {
     const NONE: Self = Self { lines: 0, cut: false };
 
     fn add(&mut self, lines: u64, cut: bool) {
+        TOTAL.fetch_add(lines, Ordering::Relaxed);
         self.lines = self.lines.saturating_add(lines);
         self.cut |= cut;
     }

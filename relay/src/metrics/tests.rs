@@ -1,5 +1,7 @@
 //! The metrics' text and their description.
 
+use noderelay_service::metrics::{Held, Material};
+
 use super::*;
 
 #[test]
@@ -10,7 +12,7 @@ fn the_text_has_prefix_units_and_closed_labels() {
     metrics.refused.get_or_create(&Code::Unknown(70_001).into()).inc();
     metrics.refused.get_or_create(&Code::Unknown(70_002).into()).inc();
     metrics.conflict(Verdict::Parked);
-    metrics.reloaded(Material::Bundle, false);
+    metrics.common.reloaded(Material::Bundle, false);
     let held = Held::new(&metrics.streams_open);
     let text = metrics.text();
     for line in [
