@@ -44,6 +44,8 @@ pub(crate) fn run_all(options: &[&str]) -> Result<()> {
             "--bin",
             "noderelay-relay",
             "--bin",
+            "noderelay-agent",
+            "--bin",
             "slice-bench",
         ]))
     });
@@ -68,6 +70,9 @@ pub(crate) fn run_all(options: &[&str]) -> Result<()> {
         let mut command = Command::new("taskset");
         command.args(["--cpu-list", "0"]).arg(&bench);
         finish(command.args(["--only", "echo", "--one-processor"]))
+    });
+    stages.add("slice-bench of many sessions", || {
+        finish(Command::new(&bench).arg("--crowd"))
     });
     for (mtu, name) in [
         ("1500", "slice-bench of the relay"),

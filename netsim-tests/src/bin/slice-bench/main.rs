@@ -11,6 +11,7 @@
 //! by it. It judges nothing before the delay forwarder has measured itself. It never uses the user's own keys,
 //! configuration or agents.
 
+mod crowd;
 mod delay;
 mod echo;
 mod measure;
@@ -65,6 +66,11 @@ fn run(options: &Options) -> Result<bool> {
     if let Subject::Relay(frames) = options.subject {
         let mut report = Report::new(options.subject, machine, options.rounds);
         relay::measure(options, frames, folder.path(), &mut report)?;
+        return finish(&report, options);
+    }
+    if options.subject == Subject::Crowd {
+        let mut report = Report::new(options.subject, machine, options.rounds);
+        crowd::measure(folder.path(), &options.rounds, &mut report)?;
         return finish(&report, options);
     }
     if options.wants("cold") || options.wants("warm") {

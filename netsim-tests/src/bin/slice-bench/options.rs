@@ -21,6 +21,10 @@ pub(crate) struct Rounds {
     pub(crate) bulk: u64,
     /// Numbers of idle agents.
     pub(crate) agents: &'static [usize],
+    /// Numbers of sessions at once.
+    pub(crate) sessions: &'static [usize],
+    /// Bytes that are typed into each session of a crowd.
+    pub(crate) paced: usize,
 }
 
 impl Rounds {
@@ -32,6 +36,8 @@ impl Rounds {
         bulk_turns: 7,
         bulk: 1024,
         agents: &[200, 1_000, 10_000],
+        sessions: &[10, 100, 1_000],
+        paced: 100,
     };
     const QUICK: Rounds = Rounds {
         cold: 3,
@@ -41,6 +47,8 @@ impl Rounds {
         bulk_turns: 2,
         bulk: 128,
         agents: &[50, 200],
+        sessions: &[10, 100],
+        paced: 20,
     };
 }
 
@@ -91,6 +99,7 @@ impl Options {
                 }
                 // For the heading only: whoever starts us holds us to it.
                 "--one-processor" => options.subject = Subject::OneProcessor,
+                "--crowd" => options.subject = Subject::Crowd,
                 // Whoever starts us sees to it that the interfaces are such.
                 "--relay" => {
                     let frames = words.next();
@@ -103,7 +112,7 @@ impl Options {
                 "--quick" => options.rounds = Rounds::QUICK,
                 other => {
                     bail!(
-                        "unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --one-processor, --relay MTU, --check, --quick"
+                        "unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --one-processor, --crowd, --relay MTU, --check, --quick"
                     )
                 }
             }

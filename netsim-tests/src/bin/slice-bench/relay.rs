@@ -12,7 +12,7 @@ mod ends;
 mod idle;
 mod ours;
 mod plain;
-mod seen;
+pub(crate) mod seen;
 
 use std::path::Path;
 

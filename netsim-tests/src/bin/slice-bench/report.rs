@@ -17,6 +17,8 @@ pub(crate) enum Subject {
     Session,
     /// One measurement with every process on one processor: the work alone, without hand-overs between processors.
     OneProcessor,
+    /// Many sessions at once.
+    Crowd,
     /// The relay alone, under load, on a path with such frames.
     Relay(Frames),
 }
@@ -35,6 +37,7 @@ impl Subject {
         match self {
             Self::Session => "session",
             Self::OneProcessor => "one-processor",
+            Self::Crowd => "crowd",
             Self::Relay(Frames::Usual) => "relay",
             Self::Relay(Frames::Large) => "relay-9000",
         }
@@ -44,6 +47,7 @@ impl Subject {
         match self {
             Self::Session => "One session through one relay",
             Self::OneProcessor => "A keystroke with every process on one processor",
+            Self::Crowd => "Many sessions at once",
             Self::Relay(Frames::Usual) => "The relay under load",
             Self::Relay(Frames::Large) => "The relay under load, frames of 9,000 bytes",
         }
@@ -113,12 +117,15 @@ impl Report {
             bulk_turns,
             bulk,
             agents: _,
+            sessions: _,
+            paced,
         } = self.rounds;
         let how = match self.subject {
             Subject::Session | Subject::OneProcessor => format!(
                 "Medians of {cold} cold starts for each RTT, {commands} commands, {} echoed bytes.",
                 echo_turns * echoes
             ),
+            Subject::Crowd => format!("{echoes} bytes typed into one session, {paced} into each of a crowd."),
             Subject::Relay(_) => format!("Medians of {bulk_turns} turns of {bulk} MiB each."),
         };
         let mut text = format!(

@@ -73,6 +73,18 @@ fn a_terminal_echoes_through_cat() {
 }
 
 #[test]
+fn a_crowd_is_typed_into_at_its_pace() {
+    let [shell, flag, line] = echo::FAR;
+    let open = |_| echo::Session::open(Command::new(shell).args([flag, line])).unwrap();
+    let mut sessions: Vec<_> = (0..3).map(open).collect();
+    let begun = tokio::time::Instant::now();
+    let times = echo::paced(&mut sessions, 3).unwrap();
+    assert_eq!(times.len(), 9);
+    // The first byte of each is due at once, the last two turns later.
+    assert!(begun.elapsed() >= 2 * echo::PACE);
+}
+
+#[test]
 fn the_relays_address_is_found() {
     let fleet = "clusters:\n- name: demo\n  relays:\n  - name: r1\n    addresses: [\"127.0.0.1:40123\"]\n";
     assert_eq!(product::address_in(fleet).unwrap().to_string(), "127.0.0.1:40123");

@@ -20,10 +20,17 @@ pub(crate) fn on_processor(pid: u32) -> Result<Duration> {
 
 /// Memory of a process that is in use, in kB (`VmRSS`).
 pub(crate) fn resident(pid: u32) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .context("no VmRSS")?;
-    Ok(line.trim().trim_end_matches("kB").trim().parse()?)
+    field(&format!("/proc/{pid}/status"), "VmRSS:")
+}
+
+/// The same, where what several processes share counts for each in part (`Pss`).
+pub(crate) fn proportional(pid: u32) -> Result<u64> {
+    field(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+}
+
+fn field(file: &str, name: &str) -> Result<u64> {
+    let text = std::fs::read_to_string(file)?;
+    let value = text.lines().find_map(|line| line.strip_prefix(name));
+    let value = value.with_context(|| format!("{file} has no {name}"))?;
+    Ok(value.trim().trim_end_matches("kB").trim().parse()?)
 }
