@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use noderelay_pki::name::ProfileName;
 use noderelay_pki::text::{Period, escape_lines};
+use noderelay_service::IdentityFiles;
 use serde::{Deserialize, Serialize};
 
 /// Largest configuration file that is read: far above any real one, small enough to hold.
@@ -48,16 +49,6 @@ pub struct Config {
     /// Limits and waits.
     #[serde(default)]
     pub limits: Limits,
-}
-
-/// A certificate chain and its private key.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IdentityFiles {
-    /// PEM file, leaf first.
-    pub certificate: PathBuf,
-    /// PEM file (PKCS#8), mode 0600.
-    pub key: PathBuf,
 }
 
 /// How sessions of one profile run on this node.

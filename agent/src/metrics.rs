@@ -5,25 +5,11 @@
 //! Never: counts by guess. Gauges of what a registry knows are set from it when somebody asks.
 
 use noderelay_proto::Code;
-use noderelay_service::metrics::Counts;
-use prometheus_client::encoding::EncodeLabelSet;
+use noderelay_service::metrics::{ByCode, Counts};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-
-/// A label with the name of a code.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ByCode {
-    code: &'static str,
-}
-
-impl From<Code> for ByCode {
-    fn from(code: Code) -> Self {
-        // All numbers that this build does not know share one name.
-        Self { code: code.name() }
-    }
-}
 
 /// Everything that the agent counts.
 #[derive(Debug)]

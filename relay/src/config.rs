@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use noderelay_pki::files::{self, FileError};
 use noderelay_pki::text::{Period, escape_lines};
+use noderelay_service::IdentityFiles;
 use serde::{Deserialize, Serialize};
 
 use crate::bucket::Rate;
@@ -49,16 +50,6 @@ pub struct Config {
     /// Bounds in number.
     #[serde(default)]
     pub limits: Limits,
-}
-
-/// Certificate chain and private key, PEM.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct IdentityFiles {
-    /// Chain, own certificate first.
-    pub certificate: PathBuf,
-    /// Private key, mode 0600.
-    pub key: PathBuf,
 }
 
 /// Bounds in time; each has a default.

@@ -9,26 +9,12 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 
 use noderelay_pki::RoleKind;
-use noderelay_proto::Code;
-use noderelay_service::metrics::Counts;
+use noderelay_service::metrics::{ByCode, Counts};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-
-/// A label with the name of a code.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ByCode {
-    code: &'static str,
-}
-
-impl From<Code> for ByCode {
-    fn from(code: Code) -> Self {
-        // All numbers that this build does not know share one name.
-        Self { code: code.name() }
-    }
-}
 
 /// A label with a role.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

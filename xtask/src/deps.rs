@@ -30,7 +30,7 @@ pub(crate) const MAY_NAME: &[(&str, &[&str])] = &[
     ("noderelay-audit-event", &["noderelay-pki"]),
     ("noderelay-audit", &["noderelay-audit-event", "noderelay-pki"]),
     ("noderelay-link", &["noderelay-proto", "noderelay-pki"]),
-    ("noderelay-service", &["noderelay-pki"]),
+    ("noderelay-service", &["noderelay-proto", "noderelay-pki"]),
     (
         "noderelay-holder",
         &["noderelay-proto", "noderelay-audit", "noderelay-child", "noderelay-pki"],

@@ -10,9 +10,11 @@
 
 pub mod admin;
 pub mod health;
+mod identity;
 pub mod log;
 pub mod metrics;
 
 pub use admin::{Admin, AdminError, Report};
 pub use health::{Health, Part};
+pub use identity::IdentityFiles;
 pub use log::{Log, LogFormat};

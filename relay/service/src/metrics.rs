@@ -6,12 +6,26 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
+use noderelay_proto::Code;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, prometheus_text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+
+/// A label with the name of a code.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByCode {
+    code: &'static str,
+}
+
+impl From<Code> for ByCode {
+    fn from(code: Code) -> Self {
+        // All numbers that this build does not know share one name.
+        Self { code: code.name() }
+    }
+}
 
 /// What is re-read while a service runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

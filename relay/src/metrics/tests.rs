@@ -1,5 +1,6 @@
 //! The metrics' text and their description.
 
+use noderelay_proto::Code;
 use noderelay_service::metrics::{Held, Material};
 
 use super::*;
