@@ -11,14 +11,16 @@
 //!
 //! Back-pressure is the streams' own flow control: a direction reads again only when its sink took everything that was
 //! read, so a sink that stalls holds at most one batch here, and the source stops at its window. The two directions
-//! never wait for each other. A few chunks are handed on as they were received; many that were
+//! never wait for each other, and bulk makes way for keystrokes (`Urgency`). A few chunks are handed on as they were received; many that were
 //! read at once are joined into one.
 //!
 //! Never: reads a meaning into the bytes, times a stream out, or ends a half *cleanly* that its sender did not finish
 //! (dropping a half-copied stream resets it, so that a cut can't be taken for an end).
 
 use bytes::{Bytes, BytesMut};
+use noderelay_link::Urgency;
 use quinn::{ReadError, RecvStream, ResetError, SendStream, StoppedError, VarInt, WriteError};
+use tokio::time::Instant;
 
 /// Chunks handed on at once. A chunk is what one packet carried (about 1.4 kB on an ordinary path), so a batch is
 /// about 45 kB: enough to amortise a wake-up, little enough to hold for every stalled stream.
@@ -218,7 +220,7 @@ async fn copy(source: &mut Source, sink: &mut Sink, first: Bytes, mut count: imp
     let stopped = sink.stream.stopped();
     tokio::pin!(stopped);
     let mut batch = [const { Bytes::new() }; BATCH];
-    let mut filled = 0;
+    let (mut filled, mut urgency) = (0, Urgency::default());
     if let (false, [slot, ..]) = (first.is_empty(), &mut batch) {
         *slot = first;
         filled = 1;
@@ -239,6 +241,10 @@ async fn copy(source: &mut Source, sink: &mut Sink, first: Bytes, mut count: imp
                 end = cut_off(&mut source.stream) => return end,
             };
             count(written.bytes as u64);
+            if let Some(priority) = urgency.wrote(written.bytes, Instant::now()) {
+                // A stream that has ended meanwhile says so at the next write.
+                let _ = sink.stream.set_priority(priority);
+            }
             rest = std::mem::take(&mut rest).get_mut(written.chunks..).unwrap_or_default();
         }
         filled = tokio::select! {

@@ -16,6 +16,7 @@ pub mod resolve;
 mod runtime;
 pub mod stream;
 pub mod transport;
+mod urgency;
 
 pub use dial::{Attempt, Cause, DialError, Dialer};
 pub use endpoint::{Restart, client_endpoint, server_config, server_endpoint};
@@ -23,6 +24,7 @@ pub use link::{Link, LinkError, Lost, accepted};
 pub use refused::identity_code;
 pub use stream::{Stream, lost, peer_refusal};
 pub use transport::{agent_transport, client_transport, relay_transport};
+pub use urgency::Urgency;
 
 #[cfg(test)]
 mod testing;

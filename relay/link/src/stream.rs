@@ -10,8 +10,10 @@ use std::task::{Context, Poll};
 use noderelay_proto::code::{Code, Refusal};
 use quinn::{ConnectionError, ReadError, RecvStream, SendStream, VarInt, WriteError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 
 use crate::link::Lost;
+use crate::urgency::Urgency;
 
 /// Both directions of a stream.
 #[derive(Debug)]
@@ -19,6 +21,7 @@ pub struct Stream {
     send: Option<SendStream>,
     recv: Option<RecvStream>,
     finished: bool,
+    urgency: Urgency,
 }
 
 impl Stream {
@@ -28,6 +31,7 @@ impl Stream {
             send: Some(send),
             recv: Some(recv),
             finished: false,
+            urgency: Urgency::default(),
         }
     }
 
@@ -76,10 +80,18 @@ impl AsyncRead for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.send.as_mut() {
-            Some(send) => AsyncWrite::poll_write(Pin::new(send), cx, bytes),
-            None => Poll::Ready(Err(gone())),
+        let this = &mut *self;
+        let Some(send) = this.send.as_mut() else {
+            return Poll::Ready(Err(gone()));
+        };
+        let written = AsyncWrite::poll_write(Pin::new(&mut *send), cx, bytes);
+        if let Poll::Ready(Ok(count)) = &written
+            && let Some(priority) = this.urgency.wrote(*count, Instant::now())
+        {
+            // A stream that has ended meanwhile says so itself.
+            let _ = send.set_priority(priority);
         }
+        written
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {

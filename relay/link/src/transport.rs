@@ -75,9 +75,9 @@ pub fn transport(keepalive: Duration, streams: u32) -> TransportConfig {
         .send_window(SEND_WINDOW)
         .crypto_buffer_size(HANDSHAKE_BUFFER)
         .datagram_receive_buffer_size(None)
-        // Streams of one connection are served in the order in which they became ready: a keystroke is small and goes
-        // out whole; turn-taking between large streams would cut every packet into pieces.
-        .send_fairness(false)
+        // Streams take turns, urgent ones first: else one that was begun would be sent to its end, all that its window holds,
+        // before a keystroke of another.
+        .send_fairness(true)
         .mtu_discovery_config(Some(discovery()))
         .ack_frequency_config(Some(acknowledgements()));
     config

@@ -200,3 +200,44 @@ fn other_errors_have_no_code() {
     assert_eq!(code_of(&io::Error::from(io::ErrorKind::BrokenPipe)), None);
     assert_eq!(lost(&io::Error::other("x")), None);
 }
+
+/// Far less than the window that the first stream has filled: what is on its way, and some packets more.
+const AHEAD: usize = 512 * 1024;
+
+#[tokio::test]
+async fn a_keystroke_overtakes_all_that_another_stream_has_to_send() {
+    let Ends {
+        mut client,
+        server,
+        _relay,
+        link,
+        connection,
+    } = ends().await;
+    let mut typed = soon(link.open(&header())).await.unwrap();
+    let (_, mut far) = soon(connection.accept_bi()).await.unwrap();
+    let (_, mut bulk) = server.into_parts().unwrap();
+    let mut expected = BytesMut::new();
+    control::encode(&header(), &mut expected);
+    let mut seen = vec![0; expected.len()];
+    soon(far.read_exact(&mut seen)).await.unwrap();
+    // All that the window takes is there to be sent before anything of it is: nobody else runs until this waits.
+    let much = vec![0; 4 * 1024 * 1024];
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let mut queued = 0;
+    while let Poll::Ready(count) = Pin::new(&mut client).poll_write(&mut cx, &much) {
+        queued += count.unwrap();
+    }
+    assert!(queued > 2 * AHEAD, "{queued}");
+    let written = Pin::new(&mut typed).poll_write(&mut cx, b"x");
+    assert!(matches!(written, Poll::Ready(Ok(1))));
+    let mut before = 0;
+    let mut key = [0];
+    loop {
+        tokio::select! {
+            biased;
+            read = far.read(&mut key) => break assert_eq!(read.unwrap(), Some(1)),
+            read = bulk.read_chunk(usize::MAX, true) => before += read.unwrap().unwrap().bytes.len(),
+        }
+    }
+    assert!(before < AHEAD, "{before} of {queued} bytes came first");
+}
