@@ -3,13 +3,15 @@
 //!
 //! ```text
 //! register ─> New ─> (refused: dropped) | begun ─> legs come and go ─> the last holder of `Live` is dropped: removed
-//!          └> Again: the same principal, key and open_id, so the same session, and the same answer
+//!          ├> Again: the same principal, key and open_id, so the same session, and the same answer
+//!          └> refused: that session began, and has ended
 //! ```
 //!
-//! An entry lives as long as somebody holds its [`Live`], and is removed exactly once, whatever ended the session. The id
-//! is a name, never a capability.
+//! An entry lives as long as somebody holds its [`Live`], and is removed exactly once, whatever ended the session. What has begun is
+//! remembered for longer: a client that lost the answer repeats its wish, and must not run its command twice. The id is a name, never
+//! a capability.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -23,18 +25,45 @@ use noderelay_proto::control::{Open, Opened};
 use noderelay_proto::id::{OpenId, SessionId};
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::refusal::Refusal;
 
 /// Who asked, and with which attempt: the same three again mean the same session, never a second shell.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Attempt {
+    open_id: OpenId,
     principal: String,
     key: String,
-    open_id: OpenId,
 }
 
-type Table = HashMap<Attempt, Weak<Live>>;
+/// For how long an attempt that began is remembered: several times what a client takes to try all its paths.
+const REMEMBERED: Duration = Duration::from_secs(15 * 60);
+/// How many are remembered: one begins every quarter of a second, all the time.
+const MOST_REMEMBERED: usize = 4096;
+
+#[derive(Default)]
+struct Table {
+    live: HashMap<Attempt, Weak<Live>>,
+    /// Attempts whose command was started, the newest at the end.
+    begun: VecDeque<(Instant, SessionId, Attempt)>,
+}
+
+impl Table {
+    fn remember(&mut self, attempt: &Attempt, id: SessionId, now: Instant) {
+        let over = |(when, ..): &(Instant, SessionId, Attempt)| now.duration_since(*when) >= REMEMBERED;
+        while self.begun.len() >= MOST_REMEMBERED || self.begun.front().is_some_and(over) {
+            self.begun.pop_front();
+        }
+        self.begun.push_back((now, id, attempt.clone()));
+    }
+
+    /// The session that this attempt began, live or not.
+    fn begun(&self, attempt: &Attempt) -> Option<SessionId> {
+        let found = self.begun.iter().rev().find(|(_, _, known)| known == attempt);
+        found.map(|(_, id, _)| *id)
+    }
+}
 
 /// The sessions of this node.
 #[derive(Clone)]
@@ -100,7 +129,7 @@ impl Sessions {
     /// Enters a session, or finds the one that the same attempt opened.
     ///
     /// # Errors
-    /// `session.limit` when the node is full.
+    /// `session.limit` when the node is full, `session.unknown` when the one that the same attempt opened has ended.
     pub fn register(&self, peer: &VerifiedPeer, open_id: OpenId) -> Result<Entry, Refusal> {
         let attempt = Attempt {
             principal: peer.identity().to_string(),
@@ -109,11 +138,17 @@ impl Sessions {
         };
         let id = SessionId::new(random()?);
         let mut table = lock(&self.table);
-        if let Some(live) = table.get(&attempt).and_then(Weak::upgrade) {
+        if let Some(live) = table.live.get(&attempt).and_then(Weak::upgrade) {
             return Ok(Entry::Again(live));
         }
-        if table.len() >= self.most {
-            let seen = format!("{} sessions are open, as many as this node allows", table.len());
+        if let Some(id) = table.begun(&attempt) {
+            let seen = format!(
+                "this wish was carried out already, as session {id}, which has ended: its recording has what it showed, and nothing is run a second time"
+            );
+            return Err(Refusal::node(Code::SessionUnknown, seen));
+        }
+        if table.live.len() >= self.most {
+            let seen = format!("{} sessions are open, as many as this node allows", table.live.len());
             return Err(Refusal::node(Code::SessionLimit, seen));
         }
         let live = Arc::new(Live {
@@ -123,33 +158,36 @@ impl Sessions {
             attempt: attempt.clone(),
             table: Arc::clone(&self.table),
         });
-        table.insert(attempt, Arc::downgrade(&live));
+        table.live.insert(attempt, Arc::downgrade(&live));
         Ok(Entry::New(live))
     }
 
     /// The names of those that are live.
     pub fn ids(&self) -> Vec<SessionId> {
         // Let go of outside of the lock: the last one to let go takes it.
-        let live: Vec<_> = lock(&self.table).values().filter_map(Weak::upgrade).collect();
+        let live: Vec<_> = lock(&self.table).live.values().filter_map(Weak::upgrade).collect();
         live.iter().map(|live| live.id).collect()
     }
 
     /// Those whose command runs.
     pub fn begun(&self) -> Vec<Arc<Begun>> {
-        let live: Vec<_> = lock(&self.table).values().filter_map(Weak::upgrade).collect();
+        let live: Vec<_> = lock(&self.table).live.values().filter_map(Weak::upgrade).collect();
         let begun = |live: &Arc<Live>| live.outcome.borrow().as_ref()?.as_ref().ok().cloned();
         live.iter().filter_map(begun).collect()
     }
 
     /// How many are live.
     pub fn count(&self) -> usize {
-        lock(&self.table).len()
+        lock(&self.table).live.len()
     }
 }
 
 impl Live {
     /// The first attempt came to this; whoever repeats it gets the same.
     pub fn settle(&self, outcome: Outcome) {
+        if outcome.is_ok() {
+            lock(&self.table).remember(&self.attempt, self.id, Instant::now());
+        }
         self.outcome.send_if_modified(|known| {
             let first = known.is_none();
             known.get_or_insert(outcome);
@@ -193,8 +231,9 @@ impl Drop for Live {
     fn drop(&mut self) {
         let mut table = lock(&self.table);
         // A successor of the same attempt may stand there already.
-        if table.get(&self.attempt).is_some_and(|entry| entry.strong_count() == 0) {
-            table.remove(&self.attempt);
+        let live = &mut table.live;
+        if live.get(&self.attempt).is_some_and(|entry| entry.strong_count() == 0) {
+            live.remove(&self.attempt);
         }
     }
 }

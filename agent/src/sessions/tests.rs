@@ -1,7 +1,7 @@
 //! Who gets a new session, who the one that is there, and when an entry goes away.
 
 use super::*;
-use crate::testing::Fleet;
+use crate::testing::{self, Fleet};
 
 const ATTEMPT: OpenId = OpenId::new([1; 16]);
 const OTHER: OpenId = OpenId::new([2; 16]);
@@ -113,7 +113,7 @@ fn a_successor_survives_the_end_of_its_predecessor() {
         while entry.strong_count() > 0 {
             std::thread::yield_now();
         }
-        table.insert(attempt, Arc::downgrade(&successor));
+        table.live.insert(attempt, Arc::downgrade(&successor));
         drop(table);
         ending.join().unwrap();
     });
@@ -156,4 +156,69 @@ async fn a_repeated_attempt_waits_for_the_first_and_gets_its_answer() {
     first.settle(Err(Refusal::node(Code::AgentInternal, "")));
     let third = again(sessions.register(&peer, ATTEMPT));
     assert_eq!(third.outcome(Duration::ZERO).await.err(), Some(refusal));
+}
+
+/// A session whose command was started.
+fn begun() -> Arc<Begun> {
+    Arc::new(Begun {
+        open: Open::default(),
+        opened: Opened::default(),
+        facts: testing::started(1),
+        token: Bytes::new(),
+        pid: 0,
+        holder: None,
+    })
+}
+
+#[test]
+fn what_was_begun_and_has_ended_is_not_begun_again() {
+    let fleet = Fleet::new();
+    let (sessions, peer) = (Sessions::new(8), fleet.peer(fleet.user("kim")));
+    let first = new(sessions.register(&peer, ATTEMPT));
+    let id = first.id.to_string();
+    first.settle(Ok(begun()));
+    drop(again(sessions.register(&peer, ATTEMPT)));
+    drop(first);
+    let Err(refusal) = sessions.register(&peer, ATTEMPT) else {
+        panic!("a second command");
+    };
+    assert_eq!(refusal.code, Code::SessionUnknown);
+    assert!(refusal.seen.contains(&id), "{}", refusal.seen);
+    // It takes no place, and other attempts, and the same one of another key, are none of its business.
+    assert_eq!(sessions.count(), 0);
+    drop(new(sessions.register(&peer, OTHER)));
+    drop(new(sessions.register(&fleet.peer(fleet.user("kim")), ATTEMPT)));
+    // What was refused may be tried again: nothing was run.
+    let refused = new(sessions.register(&peer, OTHER));
+    refused.settle(Err(Refusal::node(Code::ShellNoAccount, "none")));
+    drop(refused);
+    drop(new(sessions.register(&peer, OTHER)));
+}
+
+#[test]
+fn what_was_begun_is_remembered_for_a_while_and_in_bounded_number() {
+    let (mut table, now) = (Table::default(), Instant::now());
+    let numbered = |number: usize| {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        let attempt = Attempt {
+            open_id: OpenId::new(id),
+            principal: "kim".into(),
+            key: "key".into(),
+        };
+        (attempt, SessionId::new(id))
+    };
+    let mut begin = |number: usize, now: Instant| {
+        let (attempt, id) = numbered(number);
+        table.remember(&attempt, id, now);
+        let known = |number: usize| table.begun(&numbered(number).0) == Some(numbered(number).1);
+        (known(0), known(MOST_REMEMBERED), table.begun.len())
+    };
+    for number in 0..MOST_REMEMBERED {
+        assert!(begin(number, now).0, "{number}");
+    }
+    assert_eq!(begin(MOST_REMEMBERED, now), (false, true, MOST_REMEMBERED));
+    let later = now + REMEMBERED;
+    assert!(begin(MOST_REMEMBERED + 1, later - Duration::from_millis(1)).1);
+    assert_eq!(begin(MOST_REMEMBERED + 2, later), (false, false, 2));
 }
