@@ -20,6 +20,10 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::config::Config;
 
+mod holder;
+
+pub use holder::Holder;
+
 /// The longest path of a socket that every system takes (macOS: 104 bytes with the zero at its end).
 const MAX_PATH: usize = 103;
 
@@ -42,9 +46,11 @@ pub enum PlaceError {
         #[source]
         source: io::Error,
     },
-    /// Another process serves there.
-    #[error("a warm process of this configuration runs already; noderelay warm status shows it")]
-    Taken,
+    /// Another process has the lock.
+    #[error(
+        "{0}: a warm process of this configuration, which noderelay warm status then shows, or somebody in its place"
+    )]
+    Taken(Holder),
     /// No system call takes such a path.
     #[error("{}: a socket's path has at most {MAX_PATH} bytes; set a shorter state: in the configuration", .0.display())]
     TooLong(PathBuf),
@@ -75,6 +81,15 @@ impl Place {
         self.0.join("socket")
     }
 
+    /// Who has the lock.
+    pub fn holder(&self) -> Holder {
+        Holder::of(self.lock())
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.0.join("lock")
+    }
+
     /// Makes the folder.
     ///
     /// # Errors
@@ -94,7 +109,7 @@ impl Place {
         if socket.as_os_str().len() > MAX_PATH {
             return Err(PlaceError::TooLong(socket));
         }
-        let path = self.0.join("lock");
+        let path = self.lock();
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -104,7 +119,7 @@ impl Place {
             .map_err(io_error(&path))?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(PlaceError::Taken),
+            Err(TryLockError::WouldBlock) => return Err(PlaceError::Taken(self.holder())),
             Err(TryLockError::Error(source)) => return Err(PlaceError::Io { path, source }),
         }
         // Whoever served here had the lock: what is left of it is dead.

@@ -19,7 +19,9 @@ async fn one_process_has_a_place_and_what_a_dead_one_left_is_replaced() {
     let place = Place::of(&config);
     assert!(place.connect().await.is_err(), "nobody yet");
     let first = place.occupy().unwrap();
-    assert!(matches!(place.occupy(), Err(PlaceError::Taken)));
+    let taken = place.occupy().unwrap_err();
+    assert!(matches!(taken, PlaceError::Taken(_)));
+    assert!(taken.to_string().contains("/warm/lock is locked by "), "{taken}");
     place.connect().await.unwrap();
     drop(first);
     assert!(!place.socket().exists());

@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use noderelay_client::config::{Config, Warm};
 use noderelay_client::pump::words;
 use noderelay_client::warm::ask::{self, NoAnswer};
@@ -85,7 +85,7 @@ async fn start(config: &Config, limits: Limits, args: &WarmArgs) -> Result<ExitC
     match ask::keep(config, limits.keep).await {
         Ok(report) => return goes_on(report),
         Err(NoAnswer::Nobody(_)) => {}
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(unanswered(error, config)),
     }
     let place = Place::of(config);
     place.make()?;
@@ -110,7 +110,7 @@ async fn start(config: &Config, limits: Limits, args: &WarmArgs) -> Result<ExitC
                 match ask::keep(config, limits.keep).await {
                     Ok(report) => return goes_on(report),
                     Err(NoAnswer::Nobody(_)) if Instant::now() < until => sleep(LOOK).await,
-                    Err(error) => return Err(error.into()),
+                    Err(error) => return Err(unanswered(error, config)),
                 }
             }
         }
@@ -119,6 +119,17 @@ async fn start(config: &Config, limits: Limits, args: &WarmArgs) -> Result<ExitC
             "the warm process ended without a word; its log is in {}",
             place.folder().display()
         ),
+    }
+}
+
+/// Somebody has the place and does not answer.
+fn unanswered(error: NoAnswer, config: &Config) -> anyhow::Error {
+    let holder = Place::of(config).holder();
+    match error {
+        NoAnswer::Nobody(why) => anyhow!(
+            "{holder}, and no warm process answers there ({why}): end that process, or set another state: in the configuration"
+        ),
+        error => anyhow!("{error} ({holder})"),
     }
 }
 
@@ -167,7 +178,7 @@ async fn detached(config: &Config, limits: Limits) -> ExitCode {
     let Err(error) = served else { return ExitCode::SUCCESS };
     let taken = matches!(
         error.downcast_ref::<ProcessError>(),
-        Some(ProcessError::Place(PlaceError::Taken))
+        Some(ProcessError::Place(PlaceError::Taken(_)))
     );
     let said = if taken { TAKEN.to_owned() } else { chain(&*error) };
     // Whoever started us may be gone.
