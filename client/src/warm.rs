@@ -10,7 +10,7 @@
 //! ```
 //!
 //! [`place`] (folder, socket, lock) → [`ask`] (the client's side) → [`carried`] (what the client got) | [`process`] (the other side) →
-//! [`keeper`] (what is kept) → [`relays`], [`standby`] → [`carry`] (bytes both ways); [`shown`] for people.
+//! [`keeper`] (what is kept) → [`relays`], [`standby`] → [`carry`] (bytes both ways); [`seats`] (how many at once), [`shown`] for people.
 //!
 //! The process is the same user, has the same configuration and reads the same files: it can do nothing that the client could
 //! not. Each session is authorized by the node as ever. What it never does: fail a command that would work without it, keep a
@@ -26,6 +26,7 @@ use crate::creds::Creds;
 use crate::faults;
 use crate::inner::{self, Duplex, Refusal, Session};
 use crate::target::Target;
+use ask::Leg;
 
 pub mod ask;
 mod carried;
@@ -35,6 +36,7 @@ pub mod log;
 pub mod place;
 pub mod process;
 mod relays;
+mod seats;
 pub mod shown;
 mod standby;
 
@@ -73,7 +75,7 @@ pub async fn reach(
             return Ok(None);
         }
     };
-    let (relay, standby) = (given.relay.clone(), given.resume_key.is_some());
+    let (relay, standby) = (given.relay.clone(), matches!(given.leg, Leg::Standby { .. }));
     tracing::debug!(relay, standby, open_id = ?OpenId::from_slice(&wish.open_id), "over what is kept warm");
     match open(given, creds, target, wish).await {
         Ok(session) => Ok(Some(Reached { relay, session })),
@@ -94,17 +96,19 @@ async fn open(
 ) -> Result<Session<Box<dyn Duplex>>, Refusal> {
     let mut bytes = BytesMut::new();
     ToNode::Open(wish.clone()).encode(&mut bytes);
-    let mut carried = given.carried;
-    if given.resume_key.is_some() {
-        let limit = ANSWER.max(given.rtt * 4);
-        carried
-            .write_all_buf(&mut bytes)
-            .await
-            .map_err(|error| faults::of_stream(&error))?;
-        let session = inner::opened(carried, &target.identity, limit).await?;
-        return Ok(session.boxed());
+    match given.leg {
+        Leg::Standby { mut carried, .. } => {
+            let limit = ANSWER.max(given.rtt * 4);
+            carried
+                .write_all_buf(&mut bytes)
+                .await
+                .map_err(|error| faults::of_stream(&error))?;
+            Ok(inner::opened(carried, &target.identity, limit).await?.boxed())
+        }
+        Leg::Ours(carried) => {
+            let limit = HANDSHAKE.max(given.rtt * 4);
+            let stream = inner::connect(carried, &creds.party, &target.identity, &bytes, limit).await?;
+            Ok(inner::opened(stream, &target.identity, inner::ANSWER).await?.boxed())
+        }
     }
-    let limit = HANDSHAKE.max(given.rtt * 4);
-    let stream = inner::connect(carried, &creds.party, &target.identity, &bytes, limit).await?;
-    Ok(inner::opened(stream, &target.identity, inner::ANSWER).await?.boxed())
 }

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::carried::Carried;
 use super::place::Place;
-use crate::config::Config;
+use crate::config::{Config, Warm};
 use crate::creds::Creds;
 use crate::frames::{self, NoMessage};
 use crate::target::Target;
@@ -26,17 +26,29 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// What a report may take: a person asked for it.
 const REPORT: Duration = Duration::from_secs(5);
 
-/// What a client got.
+/// A stream through the warm process, on its way to the node.
 #[derive(Debug)]
 pub struct Given {
     /// The relay that it leads through.
     pub relay: String,
     /// The round trip to that relay.
     pub rtt: Duration,
-    /// The stream.
-    pub carried: Carried,
-    /// It is a standby, whose inner leg has this resume key: what it carries is what is said inside.
-    pub resume_key: Option<ResumeKey>,
+    /// The stream, and who made the inner leg over it.
+    pub leg: Leg,
+}
+
+/// Who made the inner leg of what is carried: the one fact that decides what may be said on it.
+#[derive(Debug)]
+pub enum Leg {
+    /// Nobody yet: the client makes it, and says nothing outside of it.
+    Ours(Carried),
+    /// The warm process, and the node proved itself to it: OPEN is what comes next.
+    Standby {
+        /// What carries what is said inside.
+        carried: Carried,
+        /// Of this inner leg.
+        resume_key: ResumeKey,
+    },
 }
 
 /// Why there is no answer that helps.
@@ -83,14 +95,20 @@ pub async fn stream(config: &Config, creds: &Creds, target: &Target) -> Result<G
         seen,
         rtt_us,
     } = answer;
-    if !matches!(What::try_from(carried), Ok(What::Stream | What::Standby)) {
-        return Err(NoAnswer::Nothing(noderelay_pki::text::escape(&seen, 500)));
-    }
+    let stream = Carried::new(socket, frames);
+    let leg = match (What::try_from(carried), ResumeKey::from_slice(&resume_key)) {
+        (Ok(What::Stream), _) => Leg::Ours(stream),
+        (Ok(What::Standby), Some(resume_key)) if config.warm == Warm::Standby => Leg::Standby {
+            carried: stream,
+            resume_key,
+        },
+        (Ok(What::Standby), _) => return Err(NoAnswer::Broken("a standby that nobody wanted".to_owned())),
+        _ => return Err(NoAnswer::Nothing(noderelay_pki::text::escape(&seen, 500))),
+    };
     Ok(Given {
         relay,
         rtt: Duration::from_micros(rtt_us.into()),
-        carried: Carried::new(socket, frames),
-        resume_key: ResumeKey::from_slice(&resume_key),
+        leg,
     })
 }
 

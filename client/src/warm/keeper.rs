@@ -1,19 +1,21 @@
 //! What the warm process keeps, and what it gives of it.
 //!
 //! ```text
-//! files (certificate, key, publication) ─ looked at ─> Creds ─> relays, standbys        new files: everything is made anew
+//! files (certificate, key, publication) ─ looked at ─> Creds ─> relays, standbys
+//!     a new certificate: everything is made anew      a new publication: what it leaves as it was stays
 //! ASK ─> give ─> a standby | a stream on a connection | nothing, and the reason
 //! ```
 //!
-//! Everything is made with the certificate that is on the disk; what was made with an older one is given to nobody. One lock, never
-//! held over a wait. Never dials for a question: it answers with what is there.
+//! Everything is made with the certificate that is on the disk; what was made with an older one is given to nobody. A standby rests on its
+//! connection and ends with it, so it is the connections alone that are judged. One lock, never held over a wait. Never dials for a question:
+//! it answers with what is there.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use noderelay_link::Stream;
+use noderelay_link::{Stream, backoff};
 use noderelay_pki::files;
 use noderelay_pki::name::ClusterName;
 use noderelay_pki::tls::TlsError;
@@ -22,19 +24,23 @@ use tokio::time::{Instant, timeout};
 
 use super::ask::{certificate, configuration};
 use super::carry::bounded;
-use super::relays::{Relays, Up};
+use super::relays::{Basis, Relays, Up};
+use super::seats::{Full, Seat, Seats};
 use super::standby::{self, Ready, Standbys};
 use crate::config::{Config, Warm};
 use crate::creds::{Creds, CredsError};
-use crate::dial::Ways;
 use crate::target::Target;
 
-/// Clusters whose relays are kept: those that were asked for, and until then the first ones of the fleet.
+/// Clusters whose relays are kept: those that were asked for lately, and until then the first ones of the fleet.
 const CLUSTERS: usize = 4;
+/// Sessions that are carried at once: a hundred times what a person has open, and a few descriptors for each.
+pub(super) const CARRIED: usize = 512;
 /// How long a relay's limit of streams may hold an answer up.
 const OPEN: Duration = Duration::from_millis(100);
 /// How long the handing over of a standby may take: it is a word between two tasks.
 const HAND_OVER: Duration = Duration::from_millis(100);
+/// Why nothing leads to a cluster.
+const NO_RELAY: &str = "no connection to a relay of this cluster stands";
 /// Largest file whose change is looked for.
 const MAX_FILE: usize = 1024 * 1024;
 
@@ -50,8 +56,8 @@ pub(super) struct Keeper {
     configuration: [u8; 32],
     idle: Duration,
     state: Mutex<State>,
-    /// One more reference for each stream that is carried.
-    carrying: Arc<()>,
+    /// One is taken for each session that is carried.
+    carried: Seats,
 }
 
 #[derive(Debug)]
@@ -77,8 +83,6 @@ pub(super) enum Given {
     Standby(Ready),
     /// A stream with its route header sent.
     Stream(Stream, Arc<Up>),
-    /// Nothing, and why.
-    Nothing(String),
 }
 
 impl Keeper {
@@ -115,7 +119,7 @@ impl Keeper {
             config,
             idle,
             state: Mutex::new(state),
-            carrying: Arc::new(()),
+            carried: Seats::new("sessions", CARRIED),
         }
     }
 
@@ -163,55 +167,53 @@ impl Keeper {
     }
 
     /// Gives what there is for this wish.
-    pub(super) async fn give(&self, ask: &Ask) -> Given {
+    ///
+    /// # Errors
+    /// Why there is nothing.
+    pub(super) async fn give(&self, ask: &Ask) -> Result<Given, String> {
         if ask.configuration != self.configuration[..] {
-            return Given::Nothing("it runs with another configuration; noderelay warm stop ends it".to_owned());
+            return Err("it runs with another configuration; noderelay warm stop ends it".to_owned());
         }
         // The client read its certificate a moment ago: ours may be the older one.
         if ask.certificate != self.state().certificate[..] && self.look().await.is_err() {
-            return Given::Nothing("its certificate has gone".to_owned());
+            return Err("its certificate has gone".to_owned());
         }
         let (found, given) = {
             let mut state = self.state();
             if state.stopping {
-                return Given::Nothing("it is about to end".to_owned());
+                return Err("it is about to end".to_owned());
             }
             if ask.certificate != state.certificate[..] {
-                return Given::Nothing("it has another certificate".to_owned());
+                return Err("it has another certificate".to_owned());
             }
-            let Ok(cluster) = ask.cluster.parse::<ClusterName>() else {
-                return Given::Nothing("the cluster's name is none".to_owned());
-            };
-            let target = Target::find(&ask.node, Some(&cluster), None, state.creds.publication.fleet());
-            let target = match target {
-                Ok(target) => target,
-                Err(fault) => return Given::Nothing(fault.seen),
-            };
+            let cluster: ClusterName = ask.cluster.parse().map_err(|_| "the cluster's name is none")?;
+            let target = Target::find(&ask.node, Some(&cluster), None, state.creds.publication.fleet())
+                .map_err(|fault| fault.seen)?;
             let now = Instant::now();
             state.used = now;
             state.standbys.used(&target, now);
             state.want(&target.cluster, &self.config);
             let relay = state.standbys.relay(&target);
             let up = state.relays.pick(&target.cluster, relay.as_deref());
-            (state.standbys.take(&target), up)
+            (state.standbys.take(&target, now), up)
         };
         if let Some(found) = found
             && let Ok(Ok(ready)) = timeout(HAND_OVER, found).await
         {
             self.state().standbys_given += 1;
-            return Given::Standby(ready);
+            return Ok(Given::Standby(ready));
         }
         let Some(up) = given else {
-            return Given::Nothing("no connection to a relay of this cluster stands".to_owned());
+            return Err(NO_RELAY.to_owned());
         };
         let header = RouteHeader::new(up.link.version, &ask.cluster, &ask.node, Purpose::Session);
         match timeout(OPEN, up.link.open(&header)).await {
             Ok(Ok(stream)) => {
                 self.state().streams += 1;
-                Given::Stream(stream, up)
+                Ok(Given::Stream(stream, up))
             }
-            Ok(Err(error)) => Given::Nothing(error.to_string()),
-            Err(_) => Given::Nothing("the relay takes no more streams for now".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the relay takes no more streams for now".to_owned()),
         }
     }
 
@@ -222,22 +224,20 @@ impl Keeper {
             return;
         }
         let now = Instant::now();
-        for target in state.standbys.due(now) {
+        for target in state.standbys.due(now, backoff::random) {
             let Some(up) = state.relays.pick(&target.cluster, None) else {
-                let none = "no connection to a relay of this cluster stands";
-                let fault = crate::faults::Fault::on_the_way(noderelay_proto::Code::TransportLost, none);
-                state.standbys.made(&target, Err(fault), now);
+                state.standbys.not_now(&target, NO_RELAY, now);
                 continue;
             };
-            let (keeper, creds, relay) = (Arc::clone(self), Arc::clone(&state.creds), up.relay.clone());
+            let (keeper, creds) = (Arc::clone(self), Arc::clone(&state.creds));
             tokio::spawn(async move {
+                let relay = up.relay.clone();
                 let made = standby::make(up, &creds.party, &target).await;
-                let mut state = keeper.state();
-                if Arc::ptr_eq(&state.creds, &creds) && !state.stopping {
-                    state
-                        .standbys
-                        .made(&target, made.map(|held| (held, relay)), Instant::now());
-                }
+                let made = made.map(|held| (held, relay));
+                keeper
+                    .state()
+                    .standbys
+                    .made(&target, made, Instant::now(), backoff::random());
             });
         }
     }
@@ -254,7 +254,6 @@ impl Keeper {
     pub(super) fn stop(&self) {
         let mut state = self.state();
         state.stopping = true;
-        state.standbys.end();
         state.relays = Relays::default();
     }
 
@@ -270,19 +269,20 @@ impl Keeper {
         }
     }
 
-    /// To be held while something is carried.
-    pub(super) fn carrying(&self) -> Arc<()> {
-        Arc::clone(&self.carrying)
-    }
-
-    /// Something that was carried has ended: a use as well.
-    pub(super) fn carried(&self) {
-        self.state().used = Instant::now();
+    /// A place for something that is carried, to be held meanwhile.
+    ///
+    /// # Errors
+    /// All are taken.
+    pub(super) fn carrying(self: &Arc<Self>) -> Result<Carrying, Full> {
+        Ok(Carrying {
+            _seat: self.carried.take()?,
+            keeper: Arc::clone(self),
+        })
     }
 
     /// How much is carried.
     pub(super) fn carries(&self) -> usize {
-        Arc::strong_count(&self.carrying) - 1
+        self.carried.taken()
     }
 
     /// What is kept.
@@ -294,8 +294,8 @@ impl Keeper {
         let relays = state.relays.slots.iter().map(|slot| {
             let up = slot.up();
             WarmRelay {
-                cluster: slot.cluster.to_string(),
-                relay: bounded(up.as_ref().map_or(&slot.label, |up| &up.relay)),
+                cluster: slot.basis.cluster.to_string(),
+                relay: bounded(up.as_ref().map_or(&slot.basis.label, |up| &up.relay)),
                 up_secs: up.as_ref().map(|up| secs(now.saturating_duration_since(up.since))),
                 rtt_us: up.as_ref().map_or(0, |up| micros(up.link.connection.rtt())),
                 seen: bounded(&slot.seen()),
@@ -332,38 +332,53 @@ impl Keeper {
     }
 }
 
+/// Something is carried.
+#[derive(Debug)]
+pub(super) struct Carrying {
+    keeper: Arc<Keeper>,
+    _seat: Seat,
+}
+
+impl Drop for Carrying {
+    fn drop(&mut self) {
+        // It was in use until now.
+        self.keeper.state().used = Instant::now();
+    }
+}
+
 impl State {
-    /// Connections to the relays of every wanted cluster, in place of those that there are.
+    /// Connections to the relays of every wanted cluster, and to no others; those that stand already stay.
     fn connect(&mut self, config: &Config) {
-        self.relays = Relays::default();
-        for cluster in &self.clusters {
-            let ways = Ways::new(self.creds.publication.fleet(), cluster, &config.relays);
-            self.relays.keep(&self.creds.party, cluster, &ways);
-        }
+        let fleet = self.creds.publication.fleet();
+        let of = |cluster| Basis::of(fleet, cluster, &config.relays);
+        let wanted = self.clusters.iter().flat_map(of).collect();
+        self.relays.keep(&self.creds.party, wanted);
     }
 
-    /// Another cluster whose relays are to be kept; the one that was wanted first makes room.
+    /// A cluster whose relays are to be kept; the one that was not wanted for the longest makes room.
     fn want(&mut self, cluster: &ClusterName, config: &Config) {
-        if self.clusters.contains(cluster) {
-            return;
-        }
+        let before = self.clusters.len();
+        self.clusters.retain(|known| known != cluster);
+        let new = self.clusters.len() == before;
         if self.clusters.len() >= CLUSTERS {
             self.clusters.remove(0);
         }
         self.clusters.push(cluster.clone());
-        self.connect(config);
+        if new {
+            self.connect(config);
+        }
     }
 
-    /// New files: everything is made anew, unless they say the same.
+    /// New files: what they leave as it was stays.
     fn adopt(&mut self, creds: Creds, config: &Config) {
         let certificate = certificate(&creds);
-        let same = certificate == self.certificate && creds.publication.same_content(&self.creds.publication);
-        if same {
-            return;
+        if certificate != self.certificate {
+            tracing::info!("a new certificate: everything is made anew");
+            self.relays = Relays::default();
+        } else if !creds.publication.same_content(&self.creds.publication) {
+            tracing::info!("a new publication: what it changes is made anew");
         }
-        tracing::info!("a new certificate or publication: everything is made anew");
         (self.certificate, self.creds) = (certificate, Arc::new(creds));
-        self.standbys.end();
         self.connect(config);
     }
 }

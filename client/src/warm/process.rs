@@ -12,24 +12,27 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use noderelay_proto::control::{Answer, Ask, AskFor, Carried};
 use noderelay_proto::{Frames, FromWarm, ToWarm};
 use tokio::net::UnixStream;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::carry::{bounded, carry, say};
-use super::keeper::{Given, Keeper};
+use super::keeper::{Carrying, Given, Keeper};
 use super::place::{self, Occupied, Place, PlaceError};
+use super::seats::{Seat, Seats};
+use super::standby::Ready;
 use crate::config::Config;
 use crate::creds::{Creds, CredsError};
 use crate::frames::{self, NoMessage};
 
-/// Connections at once; further ones are dropped, and their clients dial.
+/// Clients that ask at once; further ones are dropped, and dial.
 const CLIENTS: usize = 64;
-/// A client says its question at once.
+/// A client says its question at once, and hears the answer at once.
 const ASK: Duration = Duration::from_secs(2);
 /// How often is looked whether it is time to end, and for standbys that are due.
 const LOOK: Duration = Duration::from_secs(1);
@@ -99,7 +102,7 @@ struct Process {
 impl Process {
     /// Answers until it is time to end; gives the reason. The place is free when this returns.
     async fn serve(self: &Arc<Self>, place: Occupied, signals: &mut [Signal; 2]) -> String {
-        let seats = Arc::new(Semaphore::new(CLIENTS));
+        let seats = Seats::new("clients", CLIENTS);
         let (mut look, mut files) = (interval(LOOK), interval(FILES));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         files.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -120,15 +123,12 @@ impl Process {
                 },
                 accepted = place.listener.accept() => match accepted {
                     Ok((client, _)) if !place::is_ours(&client) => tracing::warn!("another user's client was turned away"),
-                    Ok((client, _)) => match Arc::clone(&seats).try_acquire_owned() {
+                    Ok((client, _)) => match seats.take() {
                         Ok(seat) => {
                             let process = Arc::clone(self);
-                            tokio::spawn(async move {
-                                process.attend(client).await;
-                                drop(seat);
-                            });
+                            tokio::spawn(async move { process.attend(client, seat).await });
                         }
-                        Err(_) => tracing::warn!("as many clients as there are seats: one was turned away"),
+                        Err(full) => tracing::warn!(%full, "a client was turned away"),
                     },
                     Err(error) => {
                         tracing::warn!(%error, "accept");
@@ -150,74 +150,69 @@ impl Process {
         }
     }
 
-    /// One client.
-    async fn attend(&self, mut client: UnixStream) {
+    /// One client, which has its seat until it has its answer.
+    async fn attend(&self, mut client: UnixStream, seat: Seat) {
         let mut frames = Frames::<ToWarm>::new();
         let ask = match timeout(ASK, question(&mut client, &mut frames)).await {
             Ok(Ok(ask)) => ask,
             Ok(Err(why)) => return tracing::warn!(why, "a client was turned away"),
             Err(_) => return tracing::warn!("a client said nothing"),
         };
-        // A client that is gone needs no answer.
-        let _ = if ask.version == Ask::VERSION {
-            self.answer(ask, client, frames).await
-        } else {
-            say(
-                &mut client,
-                &nothing("it speaks another version; noderelay warm stop ends it"),
-            )
-            .await
-        };
+        let (answer, given) = self.answer(&ask).await;
+        // A client that is gone, or takes no answer, needs none.
+        if !matches!(timeout(ASK, say(&mut client, &answer)).await, Ok(Ok(()))) {
+            return;
+        }
+        drop(seat);
+        match given {
+            None => {}
+            Some((Given::Stream(stream, _up), _carrying)) => carry(client, frames, stream).await,
+            Some((Given::Standby(Ready { stream, up: _up, .. }), _carrying)) => carry(client, frames, stream).await,
+        }
     }
 
-    async fn answer(&self, ask: Ask, mut client: UnixStream, frames: Frames<ToWarm>) -> io::Result<()> {
+    /// What is said to a question, and what is carried after it.
+    async fn answer(&self, ask: &Ask) -> (FromWarm, Option<(Given, Carrying)>) {
+        if ask.version != Ask::VERSION {
+            return (nothing("it speaks another version; noderelay warm stop ends it"), None);
+        }
         match AskFor::try_from(ask.wish) {
             Ok(AskFor::Stream) => {}
-            Ok(AskFor::Stop) => {
-                let report = self.keeper.report();
-                self.stop.notify_one();
-                return say(&mut client, &FromWarm::Report(report)).await;
+            wish => {
+                match wish {
+                    Ok(AskFor::Stop) => self.stop.notify_one(),
+                    Ok(AskFor::Keep) => self.keeper.keep(Duration::from_secs(ask.keep_secs.into())),
+                    _ => {}
+                }
+                return (FromWarm::Report(self.keeper.report()), None);
             }
-            Ok(AskFor::Keep) => {
-                self.keeper.keep(Duration::from_secs(ask.keep_secs.into()));
-                return say(&mut client, &FromWarm::Report(self.keeper.report())).await;
-            }
-            _ => return say(&mut client, &FromWarm::Report(self.keeper.report())).await,
         }
-        let carrying = self.keeper.carrying();
-        let given = self.keeper.give(&ask).await;
+        let given = match self.keeper.carrying() {
+            Ok(carrying) => self.keeper.give(ask).await.map(|given| (given, carrying)),
+            Err(full) => Err(full.to_string()),
+        };
         self.asked.notify_one();
         match given {
-            Given::Nothing(why) => {
+            Ok((given, carrying)) => (FromWarm::Answer(answer(&ask.node, &given)), Some((given, carrying))),
+            Err(why) => {
                 tracing::info!(node = ask.node, why, "nothing for a client");
-                say(&mut client, &nothing(&why)).await?;
-            }
-            Given::Stream(stream, up) => {
-                tracing::info!(node = ask.node, relay = up.relay, "a stream");
-                say(&mut client, &FromWarm::Answer(answer(Carried::Stream, &up))).await?;
-                carry(client, frames, stream).await;
-            }
-            Given::Standby(ready) => {
-                tracing::info!(node = ask.node, relay = ready.up.relay, "a standby");
-                let answer = Answer {
-                    resume_key: ready.resume_key.to_bytes(),
-                    ..answer(Carried::Standby, &ready.up)
-                };
-                say(&mut client, &FromWarm::Answer(answer)).await?;
-                carry(client, frames, ready.stream).await;
+                (nothing(&why), None)
             }
         }
-        drop(carrying);
-        self.keeper.carried();
-        Ok(())
     }
 }
 
-fn answer(carried: Carried, up: &super::relays::Up) -> Answer {
+fn answer(node: &str, given: &Given) -> Answer {
+    let (carried, up, resume_key) = match given {
+        Given::Stream(_, up) => (Carried::Stream, up, Bytes::new()),
+        Given::Standby(ready) => (Carried::Standby, &ready.up, ready.resume_key.to_bytes()),
+    };
+    tracing::info!(node, relay = up.relay, ?carried, "given");
     Answer {
         carried: carried.into(),
         relay: up.relay.clone(),
         rtt_us: u32::try_from(up.link.connection.rtt().as_micros()).unwrap_or(u32::MAX),
+        resume_key,
         ..Answer::default()
     }
 }

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use noderelay_bundle::FleetFile;
+use noderelay_bundle::fleet::{CertificateAuthority, Cluster};
 use noderelay_link::backoff::{self, Backoff};
 use noderelay_link::{Dialer, Link, client_transport};
 use noderelay_pki::Expect;
@@ -58,40 +60,65 @@ impl Up {
     }
 }
 
-/// One relay's place.
-#[derive(Debug)]
-pub(super) struct Slot {
+/// What a connection rests on. While all of it is as it was, the connection is as good as a new one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Basis {
     pub(super) cluster: ClusterName,
     /// The relay's name in the fleet file, or its address.
     pub(super) label: String,
-    state: Mutex<State>,
+    /// Its addresses, each with whom it must lead to.
+    doors: Vec<(String, Expect)>,
+    /// Who vouches for the relay, and for every node that is reached over it.
+    authorities: Vec<CertificateAuthority>,
+}
+
+impl Basis {
+    /// The relays of a cluster that are kept.
+    pub(super) fn of(fleet: &FleetFile, cluster: &ClusterName, given: &[String]) -> Vec<Self> {
+        // A relay that was given by its address may be of any cluster.
+        let vouching = |known: &&Cluster| !given.is_empty() || known.name == *cluster;
+        let authorities: Vec<_> = fleet
+            .clusters
+            .iter()
+            .filter(vouching)
+            .flat_map(|known| known.certificate_authorities.clone())
+            .collect();
+        let ways = Ways::new(fleet, cluster, given).each().into_iter().take(PER_CLUSTER);
+        ways.map(|(label, way)| Self {
+            cluster: cluster.clone(),
+            label,
+            doors: way.doors(),
+            authorities: authorities.clone(),
+        })
+        .collect()
+    }
+}
+
+/// One relay's place. Dropped, it dials no more, and its connection is given to nobody.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) basis: Basis,
+    state: Arc<State>,
+    _task: JoinSet<()>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    up: Option<Arc<Up>>,
-    seen: String,
-}
+struct State(Mutex<(Option<Arc<Up>>, String)>);
 
-/// All relays of some clusters. Dropped, it dials no more; streams that run on its connections run on.
+/// Relays of some clusters. Streams that run on their connections run on, whatever becomes of a place.
 #[derive(Debug, Default)]
 pub(super) struct Relays {
-    pub(super) slots: Vec<Arc<Slot>>,
-    tasks: JoinSet<()>,
+    pub(super) slots: Vec<Slot>,
 }
 
 impl Relays {
-    /// Keeps relays of `cluster`, of those that `ways` lead to.
-    pub(super) fn keep(&mut self, party: &Party, cluster: &ClusterName, ways: &Ways) {
-        for (label, way) in ways.each().into_iter().take(PER_CLUSTER) {
-            let slot = Arc::new(Slot {
-                cluster: cluster.clone(),
-                label,
-                state: Mutex::default(),
-            });
-            self.slots.push(Arc::clone(&slot));
-            let dialer = Dialer::new(party.clone(), client_transport());
-            self.tasks.spawn(keep(slot, dialer, way.doors()));
+    /// Keeps these relays and no others; those that are kept already stay as they are.
+    pub(super) fn keep(&mut self, party: &Party, wanted: Vec<Basis>) {
+        self.slots.retain(|slot| wanted.contains(&slot.basis));
+        for basis in wanted {
+            if self.slots.iter().all(|slot| slot.basis != basis) {
+                self.slots.push(Slot::new(party, basis));
+            }
         }
     }
 
@@ -100,7 +127,7 @@ impl Relays {
         let up: Vec<Arc<Up>> = self
             .slots
             .iter()
-            .filter(|slot| slot.cluster == *cluster)
+            .filter(|slot| slot.basis.cluster == *cluster)
             .filter_map(|slot| slot.up())
             .collect();
         let wanted = up.iter().find(|up| Some(up.relay.as_str()) == relay);
@@ -109,33 +136,52 @@ impl Relays {
 }
 
 impl Slot {
+    fn new(party: &Party, basis: Basis) -> Self {
+        let (state, mut task) = (Arc::<State>::default(), JoinSet::new());
+        let dialer = Dialer::new(party.clone(), client_transport());
+        task.spawn(keep(Arc::clone(&state), dialer, basis.clone()));
+        Self {
+            basis,
+            state,
+            _task: task,
+        }
+    }
+
     /// The connection, while it stands.
     pub(super) fn up(&self) -> Option<Arc<Up>> {
-        self.state().up.clone()
+        self.state.get().0.clone()
     }
 
     /// Why there is none.
     pub(super) fn seen(&self) -> String {
-        self.state().seen.clone()
-    }
-
-    fn set(&self, up: Option<Arc<Up>>, seen: &str) {
-        *self.state() = State {
-            up,
-            seen: seen.to_owned(),
-        };
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.get().1.clone()
     }
 }
 
-async fn keep(slot: Arc<Slot>, dialer: Dialer, doors: Vec<(String, Expect)>) {
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // Nobody looks after the connection any more: what stands by on it ends.
+        if let Some(up) = self.up() {
+            up.lost.send_replace(true);
+        }
+    }
+}
+
+impl State {
+    fn get(&self) -> MutexGuard<'_, (Option<Arc<Up>>, String)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, up: Option<Arc<Up>>, seen: &str) {
+        *self.get() = (up, seen.to_owned());
+    }
+}
+
+async fn keep(state: Arc<State>, dialer: Dialer, basis: Basis) {
     let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
     loop {
         let mut lived = Duration::ZERO;
-        let seen = match dialer.dial_each(&doors).await {
+        let seen = match dialer.dial_each(&basis.doors).await {
             Ok(link) => {
                 let up = Arc::new(Up {
                     relay: link.peer.identity().role.name().to_owned(),
@@ -144,7 +190,7 @@ async fn keep(slot: Arc<Slot>, dialer: Dialer, doors: Vec<(String, Expect)>) {
                     lost: watch::Sender::new(false),
                 });
                 tracing::info!(relay = up.relay, remote = %up.link.remote, "connected");
-                slot.set(Some(Arc::clone(&up)), "");
+                state.set(Some(Arc::clone(&up)), "");
                 let seen = until_lost(&up.link).await;
                 lived = up.since.elapsed();
                 up.lost.send_replace(true);
@@ -157,8 +203,8 @@ async fn keep(slot: Arc<Slot>, dialer: Dialer, doors: Vec<(String, Expect)>) {
             Err(error) => escape(&one_line(&error.to_string()), 500),
         };
         let pause = backoff.pause(lived, backoff::random());
-        tracing::warn!(relay = slot.label, seen, ?pause, "not connected; dialling again");
-        slot.set(None, &seen);
+        tracing::warn!(relay = basis.label, seen, ?pause, "not connected; dialling again");
+        state.set(None, &seen);
         sleep(pause).await;
     }
 }

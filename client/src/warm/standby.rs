@@ -6,7 +6,7 @@
 //!                           └──────────────────────── made anew while the node is recent ──────────┘
 //! ```
 //!
-//! A node that refuses is asked again only after a while. What is held is read all the time: a leg that ended is not given away.
+//! A node that refuses, or a leg that ends by itself, is followed by a pause that grows and that nobody else has. What is held is read all the time: a leg that ended is not given away.
 //! Few nodes, and one leg for each. Never says OPEN, and never looks at what is said after it.
 
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use noderelay_link::Stream;
+use noderelay_link::backoff::Backoff;
 use noderelay_pki::tls::Party;
 use noderelay_proto::code::{Code, Origin};
 use noderelay_proto::control::{self, Purpose, RouteHeader};
@@ -34,9 +35,11 @@ use crate::target::Target;
 const NODES: usize = 8;
 /// A node that was not asked for since then is not kept warm any more.
 const RECENT: Duration = Duration::from_secs(15 * 60);
-/// After a lost path the leg is made again this much later.
-const PAUSE: Duration = Duration::from_secs(2);
-/// After a refusal.
+/// Longest wait before a leg that was lost is made again; doubles up to [`PAUSE_MAX`] while none lives long.
+const PAUSE_MIN: Duration = Duration::from_secs(2);
+/// Longest wait, however often it failed.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// A node that refused is left alone for this long, and for a pause.
 const REFUSED: Duration = Duration::from_secs(60);
 /// What the node may take to say that it stands by.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -62,9 +65,19 @@ pub(super) struct Node {
     /// The relay over which it was reached.
     pub(super) relay: Option<String>,
     used: Instant,
-    held: Option<Held>,
-    making: bool,
-    not_before: Instant,
+    leg: Leg,
+    backoff: Backoff,
+}
+
+/// The leg to a node.
+#[derive(Debug)]
+enum Leg {
+    /// There is none, and none is made before this.
+    None(Instant),
+    /// It is being made.
+    Making,
+    /// It was held from this moment on.
+    Held(Held, Instant),
 }
 
 /// A leg that stands by: whoever takes it says where it goes. Dropped, it ends.
@@ -81,7 +94,14 @@ pub(super) struct Ready {
 impl Node {
     /// Whether a leg stands by.
     pub(super) fn stands_by(&self) -> bool {
-        self.held.as_ref().is_some_and(|held| !held.is_closed())
+        matches!(&self.leg, Leg::Held(held, _) if !held.is_closed())
+    }
+
+    fn failed(&mut self, seen: String) {
+        if self.seen != seen {
+            tracing::warn!(node = %self.target.node, seen, "nothing stands by");
+        }
+        (self.relay, self.seen) = (None, seen);
     }
 }
 
@@ -97,9 +117,8 @@ impl Standbys {
                 seen: String::new(),
                 relay: None,
                 used: now,
-                held: None,
-                making: false,
-                not_before: now,
+                leg: Leg::None(now),
+                backoff: Backoff::new(PAUSE_MIN, PAUSE_MAX),
             },
         };
         node.uses = node.uses.saturating_add(1);
@@ -110,9 +129,15 @@ impl Standbys {
         self.nodes.push(node);
     }
 
-    /// Takes the leg to a node, if one stands by.
-    pub(super) fn take(&mut self, target: &Target) -> Option<oneshot::Receiver<Ready>> {
-        let held = self.node(target)?.held.take()?;
+    /// Takes the leg to a node, if one stands by. The next one is made at once.
+    pub(super) fn take(&mut self, target: &Target, now: Instant) -> Option<oneshot::Receiver<Ready>> {
+        let node = self.node(target)?;
+        if !node.stands_by() {
+            return None;
+        }
+        let Leg::Held(held, _) = std::mem::replace(&mut node.leg, Leg::None(now)) else {
+            return None;
+        };
         let (to, from) = oneshot::channel();
         held.send(to).ok()?;
         Some(from)
@@ -124,51 +149,49 @@ impl Standbys {
     }
 
     /// The nodes to which a leg is to be made now; each until [`Standbys::made`].
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Target> {
-        let due = |node: &&mut Node| {
-            !node.making
-                && !node.stands_by()
-                && node.not_before <= now
+    pub(super) fn due(&mut self, now: Instant, random: impl Fn() -> f64) -> Vec<Target> {
+        let mut due = Vec::new();
+        for node in &mut self.nodes {
+            if let Leg::Held(held, since) = &node.leg
+                && held.is_closed()
+            {
+                // It ended by itself: not again at once, or a node that ends each would be asked all the time.
+                let lived = now.saturating_duration_since(*since);
+                node.leg = Leg::None(now + node.backoff.pause(lived, random()));
+            }
+            if let Leg::None(not_before) = node.leg
+                && not_before <= now
                 && now.saturating_duration_since(node.used) < RECENT
-        };
-        let due = self.nodes.iter_mut().filter(due);
-        due.map(|node| {
-            (node.making, node.held) = (true, None);
-            node.target.clone()
-        })
-        .collect()
+            {
+                node.leg = Leg::Making;
+                due.push(node.target.clone());
+            }
+        }
+        due
     }
 
-    /// What became of it.
-    pub(super) fn made(&mut self, target: &Target, made: Result<(Held, String), Fault>, now: Instant) {
-        let Some(node) = self.node(target) else { return };
-        node.making = false;
-        match made {
-            Ok((held, relay)) => {
-                (node.held, node.proof, node.relay) = (Some(held), Some(now), Some(relay));
-                node.seen.clear();
-            }
-            Err(fault) => {
-                let again = if fault.code.is_final() || fault.code == Code::AgentStandby {
-                    REFUSED
-                } else {
-                    PAUSE
-                };
-                node.not_before = now + again;
-                node.relay = None;
-                let seen = fault.to_string();
-                if node.seen != seen {
-                    tracing::warn!(node = %node.target.node, seen, "nothing stands by");
-                }
-                node.seen = seen;
-            }
+    /// Nothing leads there for now, so nothing was tried.
+    pub(super) fn not_now(&mut self, target: &Target, why: &str, now: Instant) {
+        if let Some(node) = self.node(target) {
+            node.leg = Leg::None(now);
+            node.failed(why.to_owned());
         }
     }
 
-    /// Ends every leg: what they were made with is not in force any more.
-    pub(super) fn end(&mut self) {
-        for node in &mut self.nodes {
-            (node.held, node.making) = (None, false);
+    /// What became of it.
+    pub(super) fn made(&mut self, target: &Target, made: Result<(Held, String), Fault>, now: Instant, random: f64) {
+        let Some(node) = self.node(target) else { return };
+        match made {
+            Ok((held, relay)) => {
+                (node.leg, node.proof, node.relay) = (Leg::Held(held, now), Some(now), Some(relay));
+                node.seen.clear();
+            }
+            Err(fault) => {
+                let refused = fault.code.is_final() || fault.code == Code::AgentStandby;
+                let rest = if refused { REFUSED } else { Duration::ZERO };
+                node.leg = Leg::None(now + rest + node.backoff.pause(Duration::ZERO, random));
+                node.failed(fault.to_string());
+            }
         }
     }
 
@@ -177,11 +200,18 @@ impl Standbys {
     }
 }
 
-/// Makes a leg and holds it.
+/// Makes a leg and holds it, as long as its connection is to be relied on.
 ///
 /// # Errors
 /// The path failed, or the node refused.
 pub(super) async fn make(up: Arc<Up>, party: &Party, target: &Target) -> Result<Held, Fault> {
+    tokio::select! {
+        made = leg(Arc::clone(&up), party, target) => made,
+        () = up.lost() => Err(Fault::on_the_way(Code::TransportLost, "the connection to the relay was lost")),
+    }
+}
+
+async fn leg(up: Arc<Up>, party: &Party, target: &Target) -> Result<Held, Fault> {
     let header = RouteHeader::new(
         up.link.version,
         target.cluster.to_string(),
