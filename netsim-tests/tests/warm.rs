@@ -10,6 +10,7 @@ use netsim_tests::told::Told;
 use netsim_tests::warm::{Warm, gone};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use noderelay_bundle::FleetFile;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -258,6 +259,70 @@ fn a_new_certificate_replaces_what_was_made_with_the_old_one() {
     assert!(warm.log().contains("everything is made anew"), "{}", warm.log());
     warm.until_connected();
     until_used(&fleet, &warm);
+}
+
+/// A cluster more, and another cluster's relays that change: the connections and standbys of a cluster of which nothing changed stay. When
+/// its own relay changes, it is made anew.
+#[test]
+fn what_changes_elsewhere_leaves_the_connections_of_a_cluster_alone() {
+    let fleet = Fleet::serving();
+    let warm = Warm::of(&fleet, "cluster: demo");
+    until_used(&fleet, &warm);
+    warm.until_standby();
+    let published = |edit: &dyn Fn(&mut FleetFile)| {
+        let taken = || warm.log().matches("a new publication").count();
+        let before = taken();
+        fleet.republish(|policy| {
+            let file = policy.join("fleet.yaml");
+            let mut fleet = FleetFile::parse(&std::fs::read(&file).unwrap()).unwrap();
+            edit(&mut fleet);
+            std::fs::write(&file, fleet.to_yaml().unwrap()).unwrap();
+        });
+        eventually("the warm process has seen it", || taken() > before);
+    };
+    let connected = || warm.log().matches(" connected ").count();
+    let before = connected();
+    let ask_other = || {
+        let mut client = fleet.client();
+        client.args(["--cluster", "other", "some-node", "--", "true"]);
+        assert_eq!(client.bounded().status.code(), Some(255));
+    };
+    let relays = || warm.status().unwrap()["relays"].as_array().unwrap().len();
+    let unchanged = |why: &str| {
+        let status = warm.status().unwrap();
+        assert!(!status["relays"][0]["up_seconds"].is_null(), "{why}: {status}");
+        let nodes = status["nodes"].as_array().unwrap();
+        assert!(nodes.iter().any(|node| node["standby"] == true), "{why}: {status}");
+        assert_eq!(connected(), before, "{why}: {}", warm.log());
+    };
+    let ca = noderelay_pki::ca::CertificateAuthority::create(noderelay_pki::ca::CaSpec::new(
+        "demo.noderelay".parse().unwrap(),
+        "other".parse().unwrap(),
+        jiff::Timestamp::now(),
+        Duration::from_secs(86_400),
+    ))
+    .unwrap();
+    published(&|fleet| {
+        let mut other = fleet.clusters[0].clone();
+        other.name = "other".parse().unwrap();
+        other.certificate_authorities[0].certificate = ca.certificate_pem();
+        fleet.clusters.push(other);
+    });
+    unchanged("a cluster more");
+    ask_other();
+    assert_eq!(relays(), 2);
+    unchanged("another cluster is asked for");
+    published(&|fleet| fleet.clusters[1].relays[0].addresses.push("127.0.0.1:9".into()));
+    assert_eq!(relays(), 2);
+    unchanged("the other cluster's relay has one address more");
+    published(&|fleet| {
+        fleet.clusters.pop();
+    });
+    unchanged("the other cluster is gone");
+    assert_eq!(relays(), 1);
+    published(&|fleet| fleet.clusters[0].relays[0].addresses.push("127.0.0.1:9".into()));
+    eventually("its own relay has changed", || connected() > before);
+    warm.until_standby();
 }
 
 /// A relay that was restarted is dialled again, and until that is noticed sessions dial by themselves.

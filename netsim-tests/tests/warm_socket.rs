@@ -1,17 +1,29 @@
-//! Who may speak to a warm process, what else comes over its socket, and what else may lie at its place.
+//! Who may speak to a warm process, what else comes over its socket from either side, and what else may lie at its place.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+
+use bytes::{Bytes, BytesMut};
+use jiff::Timestamp;
 
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::{Bounded as _, PATIENCE};
+use netsim_tests::process::{Bounded as _, PATIENCE, eventually};
 use netsim_tests::told::Told;
 use netsim_tests::warm::Warm;
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use noderelay_client::Config;
+use noderelay_client::creds::Creds;
+use noderelay_client::target::Target;
+use noderelay_client::warm::ask;
+use noderelay_proto::code::Code;
+use noderelay_proto::control::{Answer, Broken, Carried, Report};
+use noderelay_proto::{Frames, FromWarm};
 
 /// A question for the report: frame 0x50, version 1, wish 2.
 const REPORT: &[u8] = b"\x40\x50\x04\x08\x01\x10\x02";
@@ -252,5 +264,293 @@ fn a_client_that_misbehaves_breaks_only_its_own() {
     assert_eq!(warm.count("carrying"), 1);
     child.kill().unwrap();
     child.wait().unwrap();
-    netsim_tests::process::eventually("nothing is carried", || warm.count("carrying") == 0);
+    eventually("nothing is carried", || warm.count("carrying") == 0);
+}
+
+/// A place for a process that is no warm one: the folder, private, and the socket's path.
+fn place(fleet: &Fleet) -> PathBuf {
+    let folder = Warm::with(&fleet.layout.client()).folder();
+    std::fs::create_dir_all(&folder).unwrap();
+    mode(&folder, 0o700);
+    folder.join("socket")
+}
+
+/// Somebody in the place of the warm process, who says this to one client, with or without an end, and gives what it heard.
+fn impostor(socket: &Path, says: &[u8], ends: bool) -> mpsc::Receiver<Vec<u8>> {
+    // What the one before left.
+    let _ = std::fs::remove_file(socket);
+    let (listener, says) = (UnixListener::bind(socket).unwrap(), says.to_vec());
+    let (give, heard) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut all = vec![0; 4096];
+        let first = client.read(&mut all).unwrap();
+        all.truncate(first);
+        client.write_all(&says).unwrap();
+        if !ends {
+            // A client that goes may reset it.
+            let _ = client.read_to_end(&mut all);
+        }
+        let _ = give.send(all);
+    });
+    heard
+}
+
+fn frames(messages: &[FromWarm], more: &[u8]) -> Vec<u8> {
+    let mut bytes = BytesMut::new();
+    messages.iter().for_each(|message| message.encode(&mut bytes));
+    bytes.extend_from_slice(more);
+    bytes.to_vec()
+}
+
+fn given(carried: Carried) -> FromWarm {
+    let key: &'static [u8] = if carried == Carried::Standby { &[7; 32] } else { b"" };
+    FromWarm::Answer(Answer {
+        carried: carried.into(),
+        relay: "relay-1".into(),
+        resume_key: Bytes::from_static(key),
+        ..Answer::default()
+    })
+}
+
+/// Whatever whoever sits at its place says: the session dials, as quiet as ever, and with -v the reason is told.
+#[test]
+fn whatever_a_warm_process_says_a_session_dials_and_says_why() {
+    let fleet = Fleet::serving();
+    let socket = place(&fleet);
+    let (stream, standby) = (given(Carried::Stream), given(Carried::Standby));
+    let half = &frames(std::slice::from_ref(&stream), b"")[..5];
+    let broken = FromWarm::Broken(Broken {
+        code: Code::RelayBusy.number(),
+        seen: "full".into(),
+        writing: false,
+        by_node: false,
+    });
+    let (other, did_not_work) = ("something else than an answer", "what was warm did not work; dialling");
+    let cases: Vec<(Vec<u8>, bool, &str)> = vec![
+        (vec![0xff; 16], false, other),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), false, other),
+        // Longer than it may be.
+        (b"\x40\x51\x80\x01\x00\x01".to_vec(), false, other),
+        (frames(&[FromWarm::Report(Report::default())], b""), false, other),
+        (half.to_vec(), false, "did not answer"),
+        (half.to_vec(), true, "went without an answer"),
+        (frames(&[stream.clone()], &[0xff; 16]), false, did_not_work),
+        (frames(&[stream.clone()], half), false, did_not_work),
+        (frames(&[stream.clone()], b""), true, did_not_work),
+        (frames(&[stream.clone(), broken], b""), false, did_not_work),
+        (
+            frames(&[stream.clone(), FromWarm::Carry("no TLS".into())], b""),
+            false,
+            did_not_work,
+        ),
+        (frames(&[standby.clone()], &[0xff; 16]), false, did_not_work),
+        (frames(&[standby.clone()], half), false, did_not_work),
+        (frames(&[standby.clone()], b""), true, did_not_work),
+    ];
+    for (number, (says, ends, why)) in cases.iter().enumerate() {
+        let heard = impostor(&socket, says, *ends);
+        let told = Told::of(verbose(&fleet), &["true"]);
+        told.assert_exit(0);
+        assert!(told.said().contains(why), "case {number}, {why}: {}", told.said());
+        heard.recv_timeout(PATIENCE).unwrap();
+        let heard = impostor(&socket, says, *ends);
+        let quiet = Told::of(fleet.client(), &["true"]);
+        quiet.assert_exit(0);
+        assert_eq!(quiet.said(), "", "case {number}");
+        heard.recv_timeout(PATIENCE).unwrap();
+    }
+}
+
+/// OPEN, with what the person wants, is said in the clear on a standby alone, and only where the configuration wants one.
+#[test]
+fn a_wish_is_in_the_clear_on_a_standby_alone() {
+    let fleet = Fleet::serving();
+    let socket = place(&fleet);
+    let heard_of = |carried: Carried| {
+        let heard = impostor(&socket, &frames(&[given(carried)], b""), false);
+        let told = Told::of(verbose(&fleet), &["echo", "a-secret-word"]);
+        told.assert_exit(0);
+        let heard = heard.recv_timeout(PATIENCE).unwrap();
+        (heard.windows(13).any(|window| window == b"a-secret-word"), told.said())
+    };
+    assert!(heard_of(Carried::Standby).0, "else this test sees nothing");
+    assert!(!heard_of(Carried::Stream).0);
+    let config = std::fs::read_to_string(fleet.layout.client()).unwrap();
+    std::fs::write(fleet.layout.client(), config + "warm: connections\n").unwrap();
+    let (clear, said) = heard_of(Carried::Standby);
+    assert!(!clear && said.contains("a standby that nobody wanted"), "{said}");
+}
+
+/// Whoever has the lock is named, with its process; sessions go on without it, and when it has gone all is well.
+#[test]
+fn a_lock_that_somebody_else_holds_is_named_with_its_holder() {
+    let fleet = Fleet::serving();
+    let path = place(&fleet).with_file_name("lock");
+    let lock = std::fs::File::create(&path).unwrap();
+    lock.try_lock().unwrap();
+    let warm = Warm::with(&fleet.layout.client());
+    for (words, why) in [
+        (&["--foreground"][..], "in its place"),
+        (&[], "no warm process answers there"),
+    ] {
+        let output = warm.command(words).bounded();
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        let holder = format!("{} is locked by process {} (", path.display(), std::process::id());
+        assert!(said(&output).contains(&holder), "{holder}: {}", said(&output));
+        assert!(said(&output).contains(why), "{why}: {}", said(&output));
+    }
+    Told::of(fleet.client(), &["true"]).assert_exit(0);
+    drop(lock);
+    warm.started(&[]);
+    // One that has the lock and is stopped is named as well.
+    let pid = warm.pid();
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let output = warm.command(&[]).bounded();
+    kill(pid, Signal::SIGCONT).unwrap();
+    let holder = format!("is locked by process {pid} (noderelay,");
+    assert!(said(&output).contains(&holder), "{holder}: {}", said(&output));
+}
+
+/// Seats are for questions: however much is carried, others are answered, and all of it is given back.
+#[test]
+fn what_is_carried_takes_no_seat_of_those_who_ask() {
+    let fleet = Fleet::serving();
+    let warm = Warm::of(&fleet, "warm: connections");
+    let file = fleet.layout.client();
+    let config = Config::find(Some(&file)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut carried = Vec::new();
+    runtime.block_on(async {
+        let creds = Creds::load(&config, Timestamp::now()).await.unwrap();
+        let target = Target::find("local", None, None, creds.publication.fleet()).unwrap();
+        while carried.len() < 60 {
+            // On a busy machine an answer may come too late: then the stream goes with it.
+            carried.extend(ask::stream(&config, &creds, &target).await.ok());
+        }
+    });
+    // As many as wait for somebody's word at once.
+    let silent: Vec<UnixStream> = (0..8)
+        .map(|_| {
+            let mut client = UnixStream::connect(warm.folder().join("socket")).unwrap();
+            client.write_all(&REPORT[..3]).unwrap();
+            client
+        })
+        .collect();
+    eventually("all are carried", || warm.count("carrying") == 60);
+    // Half a question and then nothing: put out, without an answer.
+    for mut client in silent {
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(
+            matches!(client.read(&mut [0; 1]), Ok(0)),
+            "half a question was answered"
+        );
+    }
+    drop((carried, runtime));
+    eventually("nothing is carried", || warm.count("carrying") == 0);
+    Told::of(fleet.client(), &["true"]).assert_exit(0);
+}
+
+/// Between the client and the warm process: passes on what the client says, and of what comes back only the answer to its question. Gives
+/// its end to whoever waits for the node to have begun.
+fn between(socket: &Path) -> mpsc::Receiver<(UnixStream, UnixStream)> {
+    let real = socket.with_file_name("real");
+    std::fs::rename(socket, &real).unwrap();
+    let listener = UnixListener::bind(socket).unwrap();
+    let (give, ends) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut process = UnixStream::connect(real).unwrap();
+        let (mut from, mut to) = (client.try_clone().unwrap(), process.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        let (mut answers, mut bytes) = (Frames::<FromWarm>::new(), [0; 4096]);
+        let answer = loop {
+            if let Some(answer) = answers.next().unwrap() {
+                break answer;
+            }
+            let n = process.read(&mut bytes).unwrap();
+            assert_ne!(n, 0, "no answer");
+            answers.buffer().extend_from_slice(&bytes[..n]);
+        };
+        client.write_all(&frames(&[answer], b"")).unwrap();
+        let _ = give.send((client, process));
+    });
+    ends
+}
+
+/// The answer to OPEN is lost on the way: the client repeats its wish on a path of its own, under the same id, and the command runs
+/// once, whether it still runs then (its session goes on) or has ended (255, and which session it was).
+#[test]
+fn a_wish_whose_answer_was_lost_runs_its_command_once() {
+    let fleet = Fleet::serving();
+    let warm = Warm::of(&fleet, "");
+    let (file, go) = (fleet.layout.root.join("runs"), fleet.layout.root.join("go"));
+    let socket = warm.folder().join("socket");
+    let ran = || std::fs::read_to_string(&file).unwrap_or_default();
+    let line = format!(
+        "echo run >>{}; while ! [ -e {} ]; do sleep 0.05; done; echo end",
+        file.display(),
+        go.display()
+    );
+    for ended in [false, true] {
+        // Used once, so that the node stands by.
+        std::fs::write(&go, "").unwrap();
+        eventually("a session over what is warm", || {
+            Told::of(fleet.client(), &["true"]).assert_exit(0);
+            warm.count("streams") + warm.count("standbys") > 0
+        });
+        warm.until_standby();
+        std::fs::remove_file(&go).unwrap();
+        let _ = std::fs::remove_file(&file);
+        let over = || fleet.logs().matches("session.ended").count();
+        let before = over();
+        let ends = between(&socket);
+        let mut client = verbose(&fleet);
+        client.args(["local", "--", "sh", "-c", &line]);
+        let child = client
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let ends = ends.recv_timeout(PATIENCE).unwrap();
+        eventually("the command runs", || ran() == "run\n");
+        if ended {
+            // Long before the client asks again.
+            kill(pid, Signal::SIGSTOP).unwrap();
+            std::fs::write(&go, "").unwrap();
+            ends.1.shutdown(std::net::Shutdown::Both).unwrap();
+            eventually("the session is over", || over() > before);
+        }
+        drop(ends);
+        std::fs::rename(socket.with_file_name("real"), &socket).unwrap();
+        kill(pid, Signal::SIGCONT).unwrap();
+        if !ended {
+            eventually("the client is back", || fleet.logs().contains("the same attempt again"));
+            std::fs::write(&go, "").unwrap();
+        }
+        let output = child.bounded();
+        assert!(
+            said(&output).contains("what was warm did not work; dialling"),
+            "{}",
+            said(&output)
+        );
+        if ended {
+            assert_eq!(output.status.code(), Some(255), "{}", said(&output));
+            assert!(said(&output).contains("session.unknown"), "{}", said(&output));
+            assert!(said(&output).contains("carried out already"), "{}", said(&output));
+        } else {
+            assert_eq!(
+                (output.status.code(), &output.stdout[..]),
+                (Some(0), &b"end\n"[..]),
+                "{}",
+                said(&output)
+            );
+        }
+        assert_eq!(ran(), "run\n", "it ran more than once");
+    }
 }
