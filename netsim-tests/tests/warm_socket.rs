@@ -16,14 +16,13 @@ use netsim_tests::process::{Bounded as _, PATIENCE, eventually};
 use netsim_tests::told::Told;
 use netsim_tests::warm::Warm;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use noderelay_client::Config;
 use noderelay_client::creds::Creds;
 use noderelay_client::target::Target;
 use noderelay_client::warm::ask;
+use noderelay_proto::FromWarm;
 use noderelay_proto::code::Code;
 use noderelay_proto::control::{Answer, Broken, Carried, Report};
-use noderelay_proto::{Frames, FromWarm};
 
 /// A question for the report: frame 0x50, version 1, wish 2.
 const REPORT: &[u8] = b"\x40\x50\x04\x08\x01\x10\x02";
@@ -452,105 +451,4 @@ fn what_is_carried_takes_no_seat_of_those_who_ask() {
     drop((carried, runtime));
     eventually("nothing is carried", || warm.count("carrying") == 0);
     Told::of(fleet.client(), &["true"]).assert_exit(0);
-}
-
-/// Between the client and the warm process: passes on what the client says, and of what comes back only the answer to its question. Gives
-/// its end to whoever waits for the node to have begun.
-fn between(socket: &Path) -> mpsc::Receiver<(UnixStream, UnixStream)> {
-    let real = socket.with_file_name("real");
-    std::fs::rename(socket, &real).unwrap();
-    let listener = UnixListener::bind(socket).unwrap();
-    let (give, ends) = mpsc::channel();
-    std::thread::spawn(move || {
-        let (mut client, _) = listener.accept().unwrap();
-        let mut process = UnixStream::connect(real).unwrap();
-        let (mut from, mut to) = (client.try_clone().unwrap(), process.try_clone().unwrap());
-        std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-        let (mut answers, mut bytes) = (Frames::<FromWarm>::new(), [0; 4096]);
-        let answer = loop {
-            if let Some(answer) = answers.next().unwrap() {
-                break answer;
-            }
-            let n = process.read(&mut bytes).unwrap();
-            assert_ne!(n, 0, "no answer");
-            answers.buffer().extend_from_slice(&bytes[..n]);
-        };
-        client.write_all(&frames(&[answer], b"")).unwrap();
-        let _ = give.send((client, process));
-    });
-    ends
-}
-
-/// The answer to OPEN is lost on the way: the client repeats its wish on a path of its own, under the same id, and the command runs
-/// once, whether it still runs then (its session goes on) or has ended (255, and which session it was).
-#[test]
-fn a_wish_whose_answer_was_lost_runs_its_command_once() {
-    let fleet = Fleet::serving();
-    let warm = Warm::of(&fleet, "");
-    let (file, go) = (fleet.layout.root.join("runs"), fleet.layout.root.join("go"));
-    let socket = warm.folder().join("socket");
-    let ran = || std::fs::read_to_string(&file).unwrap_or_default();
-    let line = format!(
-        "echo run >>{}; while ! [ -e {} ]; do sleep 0.05; done; echo end",
-        file.display(),
-        go.display()
-    );
-    for ended in [false, true] {
-        // Used once, so that the node stands by.
-        std::fs::write(&go, "").unwrap();
-        eventually("a session over what is warm", || {
-            Told::of(fleet.client(), &["true"]).assert_exit(0);
-            warm.count("streams") + warm.count("standbys") > 0
-        });
-        warm.until_standby();
-        std::fs::remove_file(&go).unwrap();
-        let _ = std::fs::remove_file(&file);
-        let over = || fleet.logs().matches("session.ended").count();
-        let before = over();
-        let ends = between(&socket);
-        let mut client = verbose(&fleet);
-        client.args(["local", "--", "sh", "-c", &line]);
-        let child = client
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
-        let ends = ends.recv_timeout(PATIENCE).unwrap();
-        eventually("the command runs", || ran() == "run\n");
-        if ended {
-            // Long before the client asks again.
-            kill(pid, Signal::SIGSTOP).unwrap();
-            std::fs::write(&go, "").unwrap();
-            ends.1.shutdown(std::net::Shutdown::Both).unwrap();
-            eventually("the session is over", || over() > before);
-        }
-        drop(ends);
-        std::fs::rename(socket.with_file_name("real"), &socket).unwrap();
-        kill(pid, Signal::SIGCONT).unwrap();
-        if !ended {
-            eventually("the client is back", || fleet.logs().contains("the same attempt again"));
-            std::fs::write(&go, "").unwrap();
-        }
-        let output = child.bounded();
-        assert!(
-            said(&output).contains("what was warm did not work; dialling"),
-            "{}",
-            said(&output)
-        );
-        if ended {
-            assert_eq!(output.status.code(), Some(255), "{}", said(&output));
-            assert!(said(&output).contains("session.unknown"), "{}", said(&output));
-            assert!(said(&output).contains("carried out already"), "{}", said(&output));
-        } else {
-            assert_eq!(
-                (output.status.code(), &output.stdout[..]),
-                (Some(0), &b"end\n"[..]),
-                "{}",
-                said(&output)
-            );
-        }
-        assert_eq!(ran(), "run\n", "it ran more than once");
-    }
 }
