@@ -334,18 +334,18 @@ fn whatever_a_warm_process_says_a_session_dials_and_says_why() {
         (frames(&[FromWarm::Report(Report::default())], b""), false, other),
         (half.to_vec(), false, "did not answer"),
         (half.to_vec(), true, "went without an answer"),
-        (frames(&[stream.clone()], &[0xff; 16]), false, did_not_work),
-        (frames(&[stream.clone()], half), false, did_not_work),
-        (frames(&[stream.clone()], b""), true, did_not_work),
+        (frames(std::slice::from_ref(&stream), &[0xff; 16]), false, did_not_work),
+        (frames(std::slice::from_ref(&stream), half), false, did_not_work),
+        (frames(std::slice::from_ref(&stream), b""), true, did_not_work),
         (frames(&[stream.clone(), broken], b""), false, did_not_work),
         (
             frames(&[stream.clone(), FromWarm::Carry("no TLS".into())], b""),
             false,
             did_not_work,
         ),
-        (frames(&[standby.clone()], &[0xff; 16]), false, did_not_work),
-        (frames(&[standby.clone()], half), false, did_not_work),
-        (frames(&[standby.clone()], b""), true, did_not_work),
+        (frames(std::slice::from_ref(&standby), &[0xff; 16]), false, did_not_work),
+        (frames(std::slice::from_ref(&standby), half), false, did_not_work),
+        (frames(std::slice::from_ref(&standby), b""), true, did_not_work),
     ];
     for (number, (says, ends, why)) in cases.iter().enumerate() {
         let heard = impostor(&socket, says, *ends);
