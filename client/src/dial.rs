@@ -10,6 +10,7 @@
 //! node says inside the inner TLS ends the search.
 
 use std::future::Future;
+use std::time::Duration;
 
 use noderelay_bundle::FleetFile;
 use noderelay_link::{Dialer, Link, Stream, client_transport};
@@ -20,6 +21,7 @@ use noderelay_pki::tls::Party;
 use noderelay_proto::RouteHeader;
 use noderelay_proto::code::{Code, Origin};
 use noderelay_proto::control::Purpose;
+use tokio::time::timeout;
 
 use crate::faults::Fault;
 use crate::inner::Refusal;
@@ -29,6 +31,8 @@ use crate::target::Target;
 #[cfg(test)]
 mod tests;
 
+/// How long a relay may take to let a stream be opened. It allows some with the handshake: a session waits for none.
+const OPEN: Duration = Duration::from_secs(5);
 /// Most refusals that a message lists.
 const MAX_LISTED: usize = 6;
 
@@ -196,12 +200,17 @@ where
             target.node.to_string(),
             Purpose::Session,
         );
-        let refusal = match link.open(&header).await {
-            Ok(stream) => match attempt(stream).await {
+        let refusal = match timeout(OPEN, link.open(&header)).await {
+            Ok(Ok(stream)) => match attempt(stream).await {
                 Ok(value) => return Ok(Reached { link, relay, value }),
                 Err(refusal) => refusal,
             },
-            Err(error) => Fault::on_the_way(Code::TransportLost, error.to_string()).into(),
+            Ok(Err(error)) => Fault::on_the_way(Code::TransportLost, error.to_string()).into(),
+            Err(_) => Fault::on_the_way(
+                Code::TransportTimeout,
+                format!("it let no stream be opened within {OPEN:?}"),
+            )
+            .into(),
         };
         if !refusal.fault.is_transport() {
             return Err(refusal);
