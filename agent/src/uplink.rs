@@ -4,6 +4,7 @@
 //! dial (new socket each time) → REGISTER / REGISTERED on a control stream → accept streams … → lost
 //!   │                                                                  └ DRAIN: leave within its spread; what runs, runs on
 //!   └────────────────────── wait (`Backoff`) ──────────────────────────────────────────────────────┘
+//! a link that was left ─> closed by the relay, or here once it carries nothing
 //! ```
 //!
 //! One task for each relay; a lost link never disturbs another. Streams are admitted up to a bound and each gets a task of its
@@ -17,7 +18,8 @@ use noderelay_link::backoff::{self, Backoff};
 use noderelay_link::{Dialer, Link, Lost, Stream};
 use noderelay_pki::{Expect, Identity};
 use noderelay_proto::code::Code;
-use noderelay_proto::control::Register;
+use noderelay_proto::control::{Register, Registered};
+use noderelay_proto::frame::Type;
 use noderelay_proto::id::InstanceId;
 use noderelay_proto::message::{FromAgent, Opening, ToAgent};
 use noderelay_service::metrics::Held;
@@ -70,12 +72,14 @@ pub async fn keep(
                         link,
                         said: said.clone(),
                         slots: Arc::clone(&slots),
+                        carried: Arc::default(),
                         stop: stop.clone(),
                     };
                     match uplink.serve(instance).await {
                         Ended::Stopped => return,
-                        // The wait was the spread; the next relay is dialled at once.
-                        Ended::Left(_) => {
+                        // The wait was the spread; the next relay is dialled at once. One that sends everybody away as
+                        // soon as they come is dialled like one that is lost.
+                        Ended::Left(_) if since.elapsed() >= backoff::STEADY => {
                             last(&mut doors, &peer);
                             continue;
                         }
@@ -111,6 +115,8 @@ enum Ended {
     Left(Duration),
     #[error("the relay did not take the registration: {0}")]
     Registration(FramedError),
+    #[error("the relay answered the registration with {0}")]
+    OutOfOrder(Type),
     #[error("the relay took nothing on the control stream for {0:?}")]
     Deaf(Duration),
     #[error("the relay did not answer the registration within {0:?}")]
@@ -128,6 +134,8 @@ struct Uplink {
     link: Link,
     said: mpsc::Sender<Said>,
     slots: Arc<Semaphore>,
+    /// Shared with each stream of this link.
+    carried: Arc<()>,
     stop: CancellationToken,
 }
 
@@ -143,18 +151,29 @@ impl Uplink {
         }
         match ended {
             Ended::Stopped => self.link.close(Code::SessionAgentStopping).await,
-            // Nothing new comes over it; the relay closes it when its time is over or the last stream has ended.
-            Ended::Left(_) => {
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = self.stop.cancelled() => self.link.close(Code::SessionAgentStopping).await,
-                        _ = self.link.connection.closed() => {}
-                    }
-                });
-            }
+            Ended::Left(_) => _ = tokio::spawn(self.let_go()),
             _ => {}
         }
         ended
+    }
+
+    /// After it was left nothing new comes over a link. The relay closes it when its time is over or the last stream has ended;
+    /// one that does not do so keeps nothing here.
+    async fn let_go(self) {
+        let a_while = self.node.config.limits.registration.duration();
+        let code = loop {
+            tokio::select! {
+                () = self.stop.cancelled() => break Code::SessionAgentStopping,
+                _ = self.link.connection.closed() => return,
+                () = tokio::time::sleep(a_while) => if !self.carries() { break Code::Ok },
+            }
+        };
+        self.link.close(code).await;
+    }
+
+    /// Whether anything runs over this link, or may be about to.
+    fn carries(&self) -> bool {
+        Arc::strong_count(&self.carried) > 1
     }
 
     async fn work(&self, instance: InstanceId) -> Ended {
@@ -163,13 +182,14 @@ impl Uplink {
             () = self.stop.cancelled() => return Ended::Stopped,
             registered = tokio::time::timeout(within, self.register(instance)) => registered,
         };
-        let (first, mut reader, mut writer) = match registered {
-            Ok(Ok(registered)) => registered,
+        let (standing, mut reader, mut writer) = match registered {
+            Ok(Ok((ToAgent::Registered(first), reader, writer))) => (Standing::of(&first), reader, writer),
+            Ok(Ok((other, ..))) => return Ended::OutOfOrder(other.frame()),
             Ok(Err(error)) => return Ended::Registration(error),
             // A relay that finished the handshake answers a registration at once, or is sick: the next one is tried.
             Err(_) => return Ended::Silent(within),
         };
-        let ended = self.attend(&first, &mut reader, &mut writer).await;
+        let ended = self.attend(standing, &mut reader, &mut writer).await;
         if let Ended::Left(_) = ended {
             let _ = tokio::time::timeout(within, writer.finish()).await;
         }
@@ -188,13 +208,11 @@ impl Uplink {
         Ok((reader.demand().await?, reader, writer))
     }
 
-    /// Until the link is lost, or left.
-    async fn attend(&self, first: &ToAgent, reader: &mut Reader, writer: &mut Writer) -> Ended {
-        let heard = |message: &ToAgent| report(message, &self.relay, &self.said, &self.node.metrics);
-        let mut place = heard(first);
+    /// Until the link is lost, or left. What a relay says again and again is neither followed nor logged again.
+    async fn attend(&self, mut standing: Standing, reader: &mut Reader, writer: &mut Writer) -> Ended {
+        let report = |standing| report(standing, &self.relay, &self.said, &self.node.metrics);
+        let mut _place = report(standing);
         let mut leaving: Option<(Instant, Duration)> = None;
-        // Shared with each stream of this link.
-        let carried = Arc::new(());
         let mut beat = tokio::time::interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut beats = 0;
@@ -207,23 +225,27 @@ impl Uplink {
                     Ok(ToAgent::Ping(number)) => if let Err(ended) = self.say(writer, &FromAgent::Pong(number)).await {
                         return ended;
                     },
-                    Ok(ToAgent::Drain(drain)) => {
+                    Ok(ToAgent::Drain(drain)) if leaving.is_none() => {
                         let spread = Duration::from_millis(drain.spread_ms.into());
                         let after = backoff::leave_after(spread, backoff::random());
                         tracing::info!(relay = %self.relay, ?spread, ?after, "the relay drains");
-                        leaving.get_or_insert((Instant::now() + after, after));
+                        leaving = Some((Instant::now() + after, after));
                     }
-                    Ok(message) => place = heard(&message).or(place),
+                    Ok(ToAgent::Registered(again)) if standing.changes_to(&again) => {
+                        standing = Standing::Attached;
+                        _place = report(standing);
+                    }
+                    Ok(other) => tracing::debug!(relay = %self.relay, frame = %other.frame(), "nothing new from the relay"),
                     Err(error) => return Ended::Control(error),
                 },
-                _ = beat.tick(), if Arc::strong_count(&carried) > 1 => {
+                _ = beat.tick(), if self.carries() => {
                     beats += 1;
                     if let Err(ended) = self.say(writer, &FromAgent::Ping(beats)).await {
                         return ended;
                     }
                 }
                 opened = self.link.connection.accept_bi() => match opened {
-                    Ok((send, recv)) => self.take(Stream::new(send, recv), Arc::clone(&carried)),
+                    Ok((send, recv)) => self.take(Stream::new(send, recv)),
                     Err(error) => return Ended::Lost(Lost::from(&error)),
                 },
             }
@@ -242,12 +264,11 @@ impl Uplink {
         }
     }
 
-    fn take(&self, opened: Stream, carried: Arc<()>) {
+    fn take(&self, opened: Stream) {
         match Arc::clone(&self.slots).try_acquire_owned() {
             Ok(slot) => {
-                self.node
-                    .streams
-                    .spawn(stream(Arc::clone(&self.node), opened, slot, carried));
+                let (node, carried) = (Arc::clone(&self.node), Arc::clone(&self.carried));
+                self.node.streams.spawn(stream(node, opened, slot, carried));
             }
             // Left alone it would hold room in the window that all streams of the link share.
             Err(_) => opened.reset(Code::AgentNotReady),
@@ -291,26 +312,44 @@ async fn stream(node: Arc<Node>, stream: Stream, slot: tokio::sync::OwnedSemapho
     }
 }
 
-/// Says where we are at the relay, and counts it for as long as the answer is kept.
-fn report(message: &ToAgent, relay: &str, said: &mpsc::Sender<Said>, metrics: &Metrics) -> Option<Held> {
-    let (word, place) = match message {
-        ToAgent::Registered(registered) if registered.parked => {
-            tracing::error!(%relay, "another live agent has our name: two nodes share one key, or a copy runs");
-            (Said::Parked(relay.to_owned()), &metrics.relays_parked)
+/// What a registration came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Attached,
+    Parked,
+}
+
+impl Standing {
+    fn of(registered: &Registered) -> Self {
+        if registered.parked {
+            Self::Parked
+        } else {
+            Self::Attached
         }
-        ToAgent::Registered(_) => {
+    }
+
+    /// Whether this is news: who waited is let in. A relay never takes a place back but by closing.
+    fn changes_to(self, registered: &Registered) -> bool {
+        self == Self::Parked && Self::of(registered) == Self::Attached
+    }
+}
+
+/// Says where we are at the relay, and counts it for as long as the answer is kept.
+fn report(standing: Standing, relay: &str, said: &mpsc::Sender<Said>, metrics: &Metrics) -> Held {
+    let (word, place) = match standing {
+        Standing::Attached => {
             tracing::info!(%relay, "attached");
             (Said::Attached(relay.to_owned()), &metrics.relays_attached)
         }
-        other => {
-            tracing::debug!(frame = %other.frame(), "from the relay");
-            return None;
+        Standing::Parked => {
+            tracing::error!(%relay, "another live agent has our name: two nodes share one key, or a copy runs");
+            (Said::Parked(relay.to_owned()), &metrics.relays_parked)
         }
     };
     let place = Held::new(place);
     // Whoever listens no more, or lags behind, holds up nothing.
     let _ = said.try_send(word);
-    Some(place)
+    place
 }
 
 #[cfg(test)]

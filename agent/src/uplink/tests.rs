@@ -28,9 +28,8 @@ async fn the_wiring_hears_what_a_registration_came_to() {
     let (said, mut heard) = mpsc::channel(4);
     let metrics = Metrics::new();
     let counted = || (metrics.relays_attached.get(), metrics.relays_parked.get());
-    let first = report(&registered(false), "r1", &said, &metrics);
-    let second = report(&registered(true), "r2", &said, &metrics);
-    assert!(report(&ToAgent::Pong(1), "r1", &said, &metrics).is_none());
+    let first = report(Standing::Attached, "r1", &said, &metrics);
+    let second = report(Standing::Parked, "r2", &said, &metrics);
     assert_eq!(counted(), (1, 1));
     drop((first, second, said));
     assert_eq!(counted(), (0, 0));
@@ -194,4 +193,24 @@ async fn a_relay_that_asks_and_never_reads_is_given_up() {
         dialled = rig.dialled() => dialled,
     };
     soon(first.closed()).await;
+}
+
+#[tokio::test]
+async fn a_link_that_was_left_is_closed_once_it_carries_nothing() {
+    let rig = Rig::new("{registration: 100ms}").await;
+    let (first, _reader, mut writer) = rig.dialled().await;
+    writer.send(&registered(false)).await.unwrap();
+    writer.send(&ToAgent::from(Drain::default())).await.unwrap();
+    // Its relay keeps it open.
+    soon(first.closed()).await;
+}
+
+#[tokio::test]
+async fn a_registration_is_answered_by_nothing_else() {
+    let mut rig = Rig::new("{redial_min: 10ms}").await;
+    let (first, _reader, mut writer) = rig.dialled().await;
+    writer.send(&ToAgent::Ping(1)).await.unwrap();
+    let (_second, ..) = rig.dialled().await;
+    soon(first.closed()).await;
+    assert!(rig.heard.try_recv().is_err(), "nobody is attached");
 }
