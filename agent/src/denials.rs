@@ -3,19 +3,17 @@
 //! ```text
 //! an authenticated person was denied     audit event, per identity
 //! a stream never got as far as that      log line, per code
-//!    └─ beyond WHOLE in SPAN: only counted ── report, at every look and at the end ──> one line with the count
+//!    └─ beyond the limit of a minute: only counted ── report, at every look and at the end ──> one line with the count
 //! ```
 //!
 //! The table cannot be filled by strangers: its keys are identities that a CA of the fleet certified, and the closed set of
-//! codes. [`Limiter`] is pure; the clock is the caller's.
+//! codes. The clock is the caller's.
 
-use std::collections::HashMap;
 use std::fmt::Display;
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use noderelay_audit_event::{DenialsCounted, Denied, Event};
+use noderelay_link::limiter::{Limiter, SPAN};
 use noderelay_pki::Identity;
 use noderelay_proto::code::Code;
 use tokio::time::Instant;
@@ -23,70 +21,6 @@ use tokio::time::Instant;
 use crate::accept::Own;
 use crate::events;
 use crate::metrics::Metrics;
-
-/// Refusals of one key that are written whole within [`SPAN`]: enough to understand any of them.
-const WHOLE: u64 = 10;
-
-/// The time after which the count begins anew.
-const SPAN: Duration = Duration::from_secs(60);
-
-/// Lets the first ones of each key through and counts the rest.
-#[derive(Debug)]
-struct Limiter<K> {
-    open: HashMap<K, Window>,
-    over: Vec<(K, u64)>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Window {
-    until: Instant,
-    seen: u64,
-}
-
-impl Window {
-    /// How many were only counted.
-    fn counted(self) -> u64 {
-        self.seen.saturating_sub(WHOLE)
-    }
-}
-
-impl<K: Clone + Eq + Hash> Limiter<K> {
-    fn new() -> Self {
-        Self {
-            open: HashMap::new(),
-            over: Vec::new(),
-        }
-    }
-
-    /// Whether this one is written whole.
-    fn admits(&mut self, key: &K, now: Instant) -> bool {
-        self.close(key, now);
-        let fresh = Window {
-            until: now + SPAN,
-            seen: 0,
-        };
-        let window = self.open.entry(key.clone()).or_insert(fresh);
-        window.seen += 1;
-        window.seen <= WHOLE
-    }
-
-    /// What was only counted, of spans that are over.
-    fn counted(&mut self, now: Instant) -> Vec<(K, u64)> {
-        let ended: Vec<K> = self.open.keys().cloned().collect();
-        ended.iter().for_each(|key| self.close(key, now));
-        std::mem::take(&mut self.over)
-    }
-
-    fn close(&mut self, key: &K, now: Instant) {
-        let Some(window) = self.open.get(key).filter(|window| window.until <= now) else {
-            return;
-        };
-        if window.counted() > 0 {
-            self.over.push((key.clone(), window.counted()));
-        }
-        self.open.remove(key);
-    }
-}
 
 /// The refusals of one agent.
 pub struct Denials {
@@ -102,8 +36,8 @@ impl Denials {
         Self {
             own,
             metrics,
-            persons: Mutex::new(Limiter::new()),
-            strangers: Mutex::new(Limiter::new()),
+            persons: Mutex::new(Limiter::default()),
+            strangers: Mutex::new(Limiter::default()),
         }
     }
 
@@ -150,6 +84,3 @@ fn lock<K>(limiter: &Mutex<Limiter<K>>) -> MutexGuard<'_, Limiter<K>> {
     // Nothing under the lock can panic half-way.
     limiter.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-#[cfg(test)]
-mod tests;

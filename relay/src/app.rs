@@ -17,7 +17,7 @@ use noderelay_proto::{Code, version};
 use noderelay_service::{Admin, Health};
 use quinn::Endpoint;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, timeout};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
@@ -31,6 +31,7 @@ use crate::listen;
 use crate::material::{self, Material};
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
+use crate::refusals::Refusals;
 use crate::state::{Relay, Stop, now};
 use crate::wire::wire;
 
@@ -53,6 +54,7 @@ pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: Cancellat
         registry: Registry::new(),
         gate: Gate::new(config.limits.gate()),
         quotas: Quotas::new(config.limits.quotas()),
+        refusals: Refusals::default(),
         metrics: Metrics::new(),
         health: Health::new(&["listener", material::IDENTITY, material::BUNDLE, DRAINING]),
         stop: Stop::default(),
@@ -134,5 +136,6 @@ async fn follow(relay: Arc<Relay>, mut material: Material) {
     loop {
         ticks.tick().await;
         material.check(&relay, now()).await;
+        relay.refusals.report(Instant::now());
     }
 }

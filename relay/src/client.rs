@@ -140,7 +140,9 @@ async fn serve_stream(relay: Arc<Relay>, who: Identity, mut near: Ends, draining
         Err(refused) => {
             let code = refused.code();
             relay.metrics.streams_refused.get_or_create(&code.into()).inc();
-            info!(code = code.name(), seen = %refused, "stream refused");
+            if relay.refusals.stream(&who, code, Instant::now()) {
+                info!(code = code.name(), seen = %refused, "stream refused");
+            }
             return near.refuse(wire(refused.refusal()));
         }
     };

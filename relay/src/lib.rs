@@ -26,6 +26,7 @@ mod listen;
 mod material;
 pub mod metrics;
 mod quota;
+mod refusals;
 pub mod route;
 pub mod splice;
 mod state;

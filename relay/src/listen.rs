@@ -142,5 +142,7 @@ fn explain(error: ConnectionError) -> (Code, String) {
 
 fn refused(relay: &Relay, address: SocketAddr, code: Code, seen: &str) {
     relay.metrics.refused.get_or_create(&code.into()).inc();
-    info!(%address, code = code.name(), seen, "connection refused");
+    if relay.refusals.connection(code, Instant::now()) {
+        info!(%address, code = code.name(), seen, "connection refused");
+    }
 }

@@ -21,6 +21,7 @@ use crate::control::AgentLink;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
+use crate::refusals::Refusals;
 use crate::route::Map;
 use noderelay_service::{Health, Part, Report};
 
@@ -36,6 +37,8 @@ pub(crate) struct Relay {
     pub(crate) registry: Registry<AgentLink>,
     pub(crate) gate: Gate,
     pub(crate) quotas: Quotas,
+    /// What is written of refusals.
+    pub(crate) refusals: Refusals,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     pub(crate) stop: Stop,

@@ -10,6 +10,7 @@
 pub mod backoff;
 pub mod dial;
 pub mod endpoint;
+pub mod limiter;
 pub mod link;
 pub mod refused;
 pub mod resolve;

@@ -6,7 +6,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn ten_a_minute_are_whole_and_the_rest_is_one_number() {
-    let (mut limiter, begun) = (Limiter::new(), Instant::now());
+    let (mut limiter, begun) = (Limiter::default(), Instant::now());
     let whole = (0..1000).filter(|_| limiter.admits(&"kim", begun)).count();
     assert_eq!(whole, 10);
     // Not before the minute is over, and then once.
@@ -18,7 +18,7 @@ fn ten_a_minute_are_whole_and_the_rest_is_one_number() {
 
 #[test]
 fn a_new_minute_begins_anew_and_forgets_no_count() {
-    let (mut limiter, begun) = (Limiter::new(), Instant::now());
+    let (mut limiter, begun) = (Limiter::default(), Instant::now());
     (0..12).for_each(|_| {
         limiter.admits(&"kim", begun);
     });
@@ -28,7 +28,7 @@ fn a_new_minute_begins_anew_and_forgets_no_count() {
 
 #[test]
 fn one_key_does_not_hide_another() {
-    let (mut limiter, begun) = (Limiter::new(), Instant::now());
+    let (mut limiter, begun) = (Limiter::default(), Instant::now());
     (0..100).for_each(|_| {
         limiter.admits(&"kim", begun);
     });
