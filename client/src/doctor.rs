@@ -338,7 +338,7 @@ fn unknown(part: Part, seen: &str) -> Finding {
 }
 
 fn failed(part: Part, fault: &Fault, node: &str) -> Finding {
-    let message = Message::from(fault.code, fault.origin, &fault.seen, About { node });
+    let message = Message::from(fault.code, fault.origin, &fault.seen, About { node, open: false });
     Finding {
         part,
         verdict: Verdict::Failed,

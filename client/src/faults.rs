@@ -4,6 +4,7 @@
 //! |---|---|
 //! | any error of socket, QUIC or stream; an end without a word; damaged TLS records | the path is lost |
 //! | a code with which a relay broke stream or connection | refused: try the next relay. Never final, whatever it says |
+//! | such a code that only the node can know | the path is lost: nobody is told that the node said so |
 //! | a certificate that we refuse, an alert, before the node has proved who it is | refused: whoever carries the bytes can make these |
 //! | an alert, a code or a breach of the protocol inside the inner TLS | final |
 //! | an error that holds a fault already (what the warm process carried) | that fault |
@@ -78,15 +79,24 @@ impl Fault {
 /// Classifies an error of the inner handshake: nobody has proved yet to be the node, so nothing is final.
 pub fn before_proof(error: &io::Error) -> Fault {
     let fault = of_stream(error);
+    let said_by_nobody = fault.origin == Origin::Agent;
+    if said_by_nobody && fault.code != Code::ProtocolVersion {
+        // The node says what it thinks of a certificate after it has shown its own.
+        let seen = "whoever answered broke off the inner TLS before it had proved to be the node";
+        return Fault::on_the_way(Code::TransportTls, seen);
+    }
     Fault {
         class: fault.code.on_outer_leg(),
-        origin: if fault.origin == Origin::Agent {
-            Origin::Client
-        } else {
-            fault.origin
-        },
+        origin: if said_by_nobody { Origin::Client } else { fault.origin },
         ..fault
     }
+}
+
+/// Whether the node alone can know it, and says it inside the inner TLS.
+fn is_the_nodes_word(code: Code) -> bool {
+    // Relays judge certificates and frames as well.
+    let anybodys = matches!(code.number(), 300..=399 | 800..=899);
+    code.class() == Class::Final && !anybodys && !matches!(code, Code::Unknown(_))
 }
 
 /// Classifies an error of the inner TLS once the node has proved who it is.
@@ -110,6 +120,10 @@ pub fn of_stream(error: &io::Error) -> Fault {
         } else {
             refusal.code
         };
+        if is_the_nodes_word(code) {
+            let seen = format!("broken off on the way with {code}, which counts only from the node itself");
+            return Fault::on_the_way(Code::TransportReset, seen);
+        }
         let seen = refusal.back.map_or_else(String::new, |_| refusal.to_string());
         return Fault::on_the_way(code, seen);
     }
@@ -130,7 +144,12 @@ pub fn of_stream(error: &io::Error) -> Fault {
                 io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => Code::TransportUnreachable,
                 _ => Code::TransportLost,
             };
-            Fault::on_the_way(code, error.to_string())
+            // What TLS says of an end is for programmers.
+            let seen = match code {
+                Code::TransportClosed => "the stream ended in the middle, without a word of its end".to_owned(),
+                _ => error.to_string(),
+            };
+            Fault::on_the_way(code, seen)
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct Message {
 pub struct About<'a> {
     /// The node.
     pub node: &'a str,
+    /// Whether a session was open.
+    pub open: bool,
 }
 
 impl Message {
@@ -50,7 +52,7 @@ impl Message {
             code,
             origin,
             seen: escape(seen, MAX_SEEN),
-            fix: fix(code, &escape(about.node, 64)),
+            fix: fix(code, &escape(about.node, 64), about.open),
         }
     }
 
@@ -87,11 +89,11 @@ pub fn fixes(node: &str) -> impl Iterator<Item = (Code, String)> {
         .iter()
         .copied()
         .chain([unknown])
-        .map(move |code| (code, fix(code, node)))
+        .flat_map(move |code| [true, false].map(|open| (code, fix(code, node, open))))
 }
 
 /// The command or action that helps. What it names exists in the command line (a test of that compares them).
-fn fix(code: Code, node: &str) -> String {
+fn fix(code: Code, node: &str, open: bool) -> String {
     let node = if node.is_empty() { "NODE" } else { node };
     match code {
         Code::Ok => "Nothing has to be done.".into(),
@@ -128,6 +130,17 @@ fn fix(code: Code, node: &str) -> String {
         | Code::TransportClosed
         | Code::TransportReset
         | Code::SessionAgentStopping
+        | Code::ProtocolTruncated
+            if !open =>
+        {
+            "No session was opened; what the node began all the same ends after its resume window. Try again, or name \
+                another relay with --relay HOST:PORT."
+                .into()
+        }
+        Code::TransportLost
+        | Code::TransportClosed
+        | Code::TransportReset
+        | Code::SessionAgentStopping
         | Code::ProtocolTruncated => {
             "How the command ended is not known; it may still run. Open a new session to look: the node keeps a \
                 lost one only for its resume window."
@@ -143,7 +156,10 @@ fn fix(code: Code, node: &str) -> String {
                 All parts at once: noderelay doctor {node}"
             )
         }
-        Code::TransportTls => format!("See which side refuses which certificate: noderelay doctor {node}"),
+        Code::TransportTls => format!(
+            "Either the bytes were damaged on the way (name another relay with --relay HOST:PORT), or one side refuses \
+            the other's certificate; which one: noderelay doctor {node}"
+        ),
 
         Code::IdentityExpired | Code::IdentityResumeOnly | Code::IdentityMissing => {
             "Get a new certificate from whoever keeps the cluster's CA (noderelay pki issue), and check the clock \

@@ -65,6 +65,44 @@ fn a_relay_is_never_final_whatever_code_it_sends() {
 }
 
 #[test]
+fn a_relay_does_not_speak_for_the_node() {
+    use quinn::{ReadError, VarInt};
+    let fault = |code: Code| of_stream(&ReadError::Reset(VarInt::from_u32(code.number())).into());
+    for code in [
+        Code::PolicyDenied,
+        Code::GrantExpired,
+        Code::RecordingUnavailable,
+        Code::SessionIdle,
+        Code::ShellFailed,
+        Code::ClientInterrupted,
+    ] {
+        let fault = fault(code);
+        assert_eq!(fault.code, Code::TransportReset, "{code}");
+        assert!(fault.seen.contains(code.name()), "{fault}");
+    }
+    // What it judges itself, and what an agent says of a stream before anybody is known, stays as it is.
+    for code in [
+        Code::RelayBusy,
+        Code::IdentityExpired,
+        Code::ProtocolTooLarge,
+        Code::AgentNotReady,
+        Code::SessionAgentStopping,
+    ] {
+        assert_eq!(fault(code).code, code);
+    }
+}
+
+#[test]
+fn an_end_is_told_in_words_for_people() {
+    let fault = of_stream(&io::Error::new(
+        io::ErrorKind::UnexpectedEof,
+        "see https://docs.example",
+    ));
+    assert_eq!(fault.code, Code::TransportClosed);
+    assert!(!fault.seen.contains("https"), "{fault}");
+}
+
+#[test]
 fn damaged_records_are_a_lost_path_and_alerts_of_the_node_are_final() {
     let tls = |error: rustls::Error| of_stream(&io::Error::new(io::ErrorKind::InvalidData, error));
     assert!(tls(rustls::Error::DecryptError).is_transport());
@@ -93,6 +131,10 @@ fn before_the_node_has_proved_itself_nothing_is_final() {
     ] {
         let error = io::Error::new(io::ErrorKind::InvalidData, rustls::Error::AlertReceived(alert));
         let fault = before_proof(&error);
+        assert!(
+            matches!(fault.code, Code::TransportTls | Code::ProtocolVersion),
+            "nobody has judged our certificate yet: {fault}"
+        );
         assert!(fault.is_transport() && fault.origin == Origin::Client, "{fault:?}");
     }
 }

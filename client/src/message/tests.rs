@@ -4,7 +4,10 @@ use noderelay_proto::code::{Code, Origin};
 
 use super::{About, Message, one_line};
 
-const NODE: About<'static> = About { node: "gpu-7" };
+const NODE: About<'static> = About {
+    node: "gpu-7",
+    open: true,
+};
 
 #[test]
 fn every_code_has_a_fix_and_two_lines() {
@@ -32,7 +35,10 @@ fn text_from_elsewhere_is_escaped_and_cut() {
         Code::PolicyDenied,
         Origin::Agent,
         &format!("\x1b]0;title\x07\u{202e}{}", "a".repeat(5000)),
-        About { node: "\x1b[2J" },
+        About {
+            node: "\x1b[2J",
+            open: true,
+        },
     );
     let lines = message.lines("\n");
     assert!(!lines.contains('\x1b') && !lines.contains('\u{202e}') && !lines.contains('\x07'));
@@ -68,5 +74,18 @@ fn a_list_of_ours_becomes_one_line() {
         ("", ""),
     ] {
         assert_eq!(one_line(text), line);
+    }
+}
+
+#[test]
+fn a_session_that_was_never_open_leaves_no_question_how_its_command_ended() {
+    let never = About { open: false, ..NODE };
+    for code in [Code::TransportLost, Code::TransportClosed, Code::TransportReset] {
+        assert!(Message::new(code, "", NODE).fix.contains("may still run"));
+        let fix = Message::new(code, "", never).fix;
+        assert!(
+            fix.contains("No session was opened") && fix.contains("--relay"),
+            "{fix}"
+        );
     }
 }

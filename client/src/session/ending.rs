@@ -23,7 +23,7 @@ pub(super) fn ended(ended: &Ended, window: Duration, options: &SessionOptions, s
                 status.signal = Some(*number);
             }
             let note = remote.note()?;
-            Some(Message::from(Code::Ok, Origin::Remote, &note, about(options)))
+            Some(Message::from(Code::Ok, Origin::Remote, &note, about(options, status)))
         }
         Ended::Closed(fault) => Some(failed(fault, options, status)),
         Ended::Fault(fault) => {
@@ -43,7 +43,7 @@ pub(super) fn ended(ended: &Ended, window: Duration, options: &SessionOptions, s
                 Message::new(
                     Code::SessionLeft,
                     "the session was left with the local key",
-                    about(options),
+                    about(options, status),
                 )
             })
         }
@@ -62,7 +62,7 @@ pub(super) fn failed(fault: &Fault, options: &SessionOptions, status: &mut Statu
     status.code = fault.code.name();
     status.origin = fault.origin.name();
     status.exit_code = crate::exit::FAILED;
-    Message::from(fault.code, fault.origin, &fault.seen, about(options))
+    Message::from(fault.code, fault.origin, &fault.seen, about(options, status))
 }
 
 /// Notes that a signal ended the client; gives the message.
@@ -75,8 +75,11 @@ pub(super) fn interrupted(caught: Caught, options: &SessionOptions, status: &mut
     )
 }
 
-fn about(options: &SessionOptions) -> About<'_> {
-    About { node: &options.node }
+fn about<'a>(options: &'a SessionOptions, status: &Status) -> About<'a> {
+    About {
+        node: &options.node,
+        open: status.session.is_some(),
+    }
 }
 
 /// A note about the remote command has no fix: it is one line.
