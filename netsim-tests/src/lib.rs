@@ -13,8 +13,11 @@
 
 pub mod attached;
 pub mod between;
+pub mod burden;
+pub mod chance;
 pub mod fleet;
 pub mod forge;
+pub mod liar;
 pub mod process;
 pub mod terminal;
 pub mod told;
