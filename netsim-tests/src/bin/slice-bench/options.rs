@@ -36,7 +36,7 @@ impl Rounds {
         bulk_turns: 7,
         bulk: 1024,
         agents: &[200, 1_000, 10_000],
-        sessions: &[10, 100, 1_000],
+        sessions: &[10, 100],
         paced: 100,
     };
     const QUICK: Rounds = Rounds {

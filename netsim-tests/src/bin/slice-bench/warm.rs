@@ -40,7 +40,8 @@ pub(crate) fn warm(product: &Product, folder: &Path, rounds: &Rounds, report: &m
             legs.push((rtt, udp, process, Vec::new()));
         }
         for (_, _, process, _) in &legs {
-            // The first one makes the node known.
+            // The first one makes the node known; a connection is there as soon as the process has made it.
+            process.until_ready("connections")?;
             first_byte(&mut process.session())?;
         }
         for _ in 0..rounds.cold {
