@@ -1,6 +1,11 @@
-//! What a process holds: descriptors and memory, before and after somebody attacked it.
+//! What the kernel says of a process: descriptors, memory, threads, time on a processor; and that it gives back what it took.
+//!
+//! Never asks the process itself, which may hang or lie.
 
 use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
 
 use crate::process::eventually;
 
@@ -19,15 +24,8 @@ pub struct Burden {
 impl Burden {
     /// Of this process, now.
     pub fn of(pid: u32) -> Self {
-        let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
-            .expect("its descriptors")
-            .count();
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib: u64 = line
-            .and_then(|line| line.trim().strip_suffix(" kB"))
-            .and_then(|number| number.parse().ok())
-            .expect("its memory");
+        let descriptors = descriptors(pid).expect("its descriptors") as usize;
+        let kib = resident(pid).expect("its memory");
         Self {
             descriptors,
             memory: kib * 1024,
@@ -46,5 +44,72 @@ impl Burden {
             });
         }));
         assert!(looked.is_ok(), "{what}: {self:?} became {now:?}");
+    }
+}
+
+/// The time that all threads of a process were on a processor (`/proc/PID/task/*/schedstat`, nanoseconds).
+pub fn on_processor(pid: u32) -> Result<Duration> {
+    let mut sum = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread may end in between; it is one of a pool and has done next to nothing.
+        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else {
+            continue;
+        };
+        let first = text.split(' ').next().context("schedstat is empty")?;
+        sum += first.parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(sum))
+}
+
+/// Memory of a process that is in use, in kB (`VmRSS`).
+pub fn resident(pid: u32) -> Result<u64> {
+    number(&format!("/proc/{pid}/status"), "VmRSS:")
+}
+
+/// The same, where what several processes share counts for each in part (`Pss`).
+pub fn proportional(pid: u32) -> Result<u64> {
+    number(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
+}
+
+/// Threads of a process.
+pub fn threads(pid: u32) -> Result<u64> {
+    number(&format!("/proc/{pid}/status"), "Threads:")
+}
+
+/// Open descriptors of a process.
+pub fn descriptors(pid: u32) -> Result<u64> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64)
+}
+
+fn number(file: &str, name: &str) -> Result<u64> {
+    let text = fs::read_to_string(file)?;
+    number_in(&text, name).with_context(|| format!("{file} has no {name}"))
+}
+
+/// The number behind `name` in the text of such a file, in the unit that the kernel writes.
+fn number_in(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    value.trim().trim_end_matches("kB").trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_lines_are_read() {
+        let text = "VmRSS:\t    1234 kB\nThreads:\t7\nPss:   \n";
+        assert_eq!(number_in(text, "VmRSS:"), Some(1234));
+        assert_eq!(number_in(text, "Threads:"), Some(7));
+        assert_eq!(number_in(text, "Pss:"), None);
+        assert_eq!(number_in(text, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn this_process_has_what_it_has() {
+        let me = std::process::id();
+        let before = descriptors(me).unwrap();
+        assert!(before >= 3, "{before}");
+        assert!(threads(me).unwrap() >= 1 && resident(me).unwrap() > 100 && proportional(me).unwrap() > 100);
     }
 }

@@ -94,22 +94,34 @@ impl Fleet {
     }
 
     /// Starts the agent by a command that becomes it, given its arguments.
-    pub fn start_agent_as(&mut self, mut command: Command) {
-        command
-            .arg("--config")
-            .arg(self.layout.agent())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(self.log("agent"));
-        let mut child = command.spawn().expect("the agent starts");
-        let mut stdout = Lines::of(child.stdout.take().expect("its stdout"));
-        self.agent = Some(Process(child));
-        let line = stdout.line().unwrap_or_default();
-        assert!(
-            line.starts_with("ready"),
-            "the agent said {line:?}; its log:\n{}",
-            self.logs()
-        );
+    pub fn start_agent_as(&mut self, command: Command) {
+        self.agent = Some(start_agent(command, &self.layout.agent(), self.log("agent")));
+    }
+
+    /// A further node of this fleet, with the configuration of the first one; its agent does not run yet.
+    pub fn node(&self, name: &str) -> Node {
+        use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE};
+        let ca = self.layout.ca();
+        let ca = CertificateAuthority::load(&ca.join(CERTIFICATE_FILE), &ca.join(KEY_FILE)).expect("the CA");
+        let folder = self.layout.root.join(name);
+        fs::create_dir(&folder).expect("a folder");
+        let role = noderelay_pki::identity::Role::Node(noderelay_pki::name::NodeName::parse(name).expect("a name"));
+        setup::issue(&ca, role, Vec::new(), &folder.join("node"), Timestamp::now()).expect("a certificate");
+        fs::copy(self.layout.agent(), folder.join("agent.yaml")).expect("its configuration");
+        let log = self.layout.log(name);
+        Node {
+            folder,
+            log,
+            agent: None,
+        }
+    }
+
+    /// Has relay and agent answer questions once they are started, at these sockets.
+    pub fn with_admin(&self) -> [PathBuf; 2] {
+        [self.layout.relay(), self.layout.agent()].map(|config| {
+            edit(&config, |text| text + "admin: admin.sock\n");
+            config.with_file_name("admin.sock")
+        })
     }
 
     /// The address of the relay, as it stands in the bundle.
@@ -282,13 +294,55 @@ impl Fleet {
     }
 
     fn log(&self, of: &str) -> Stdio {
-        fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.layout.log(of))
-            .expect("a log file")
-            .into()
+        appended(&self.layout.log(of))
     }
+}
+
+/// A further node of a fleet.
+pub struct Node {
+    /// Where its files lie: `agent.yaml`, `state`.
+    pub folder: PathBuf,
+    /// Its agent's process.
+    pub agent: Option<Process>,
+    log: PathBuf,
+}
+
+impl Node {
+    /// Starts its agent and waits until the relay routes to it.
+    pub fn start(&mut self) {
+        let command = Command::new(program("noderelay-agent"));
+        self.agent = Some(start_agent(
+            command,
+            &self.folder.join("agent.yaml"),
+            appended(&self.log),
+        ));
+    }
+}
+
+/// Changes a text file.
+pub fn edit(file: &Path, change: impl FnOnce(String) -> String) {
+    let text = fs::read_to_string(file).expect("a file");
+    fs::write(file, change(text)).expect("a file");
+}
+
+fn start_agent(mut command: Command, config: &Path, log: Stdio) -> Process {
+    command
+        .arg("--config")
+        .arg(config)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log);
+    let mut child = command.spawn().expect("the agent starts");
+    let mut stdout = Lines::of(child.stdout.take().expect("its stdout"));
+    let process = Process(child);
+    let line = stdout.line().unwrap_or_default();
+    assert!(line.starts_with("ready"), "the agent said {line:?}");
+    process
+}
+
+fn appended(file: &Path) -> Stdio {
+    let file = fs::File::options().create(true).append(true).open(file);
+    file.expect("a log file").into()
 }
 
 impl Drop for Fleet {

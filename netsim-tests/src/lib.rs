@@ -11,14 +11,20 @@
     missing_docs
 )]
 
+pub mod admin;
 pub mod attached;
 pub mod between;
 pub mod burden;
 pub mod chance;
+pub mod document;
+pub mod echo;
 pub mod fleet;
 pub mod forge;
 pub mod liar;
+pub mod plot;
 pub mod process;
+pub mod running;
+pub mod stats;
 pub mod terminal;
 pub mod told;
 pub mod unfinished;

@@ -1,11 +1,9 @@
 //! Questions to running services: readiness, metrics, who is there, and more lines in the log for a while.
 
-use std::fs;
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use netsim_tests::admin::{ask, value};
 use netsim_tests::fleet::Fleet;
 use netsim_tests::process::{Bounded as _, eventually};
 use netsim_tests::told::Told;
@@ -13,36 +11,11 @@ use netsim_tests::told::Told;
 /// A fleet whose services can be asked, and their sockets.
 fn asked() -> (Fleet, PathBuf, PathBuf) {
     let mut fleet = Fleet::files("");
-    let sockets = [fleet.layout.relay(), fleet.layout.agent()].map(|config| {
-        let text = fs::read_to_string(&config).unwrap();
-        fs::write(&config, text + "admin: admin.sock\n").unwrap();
-        config.with_file_name("admin.sock")
-    });
+    let sockets = fleet.with_admin();
     fleet.start_relay();
     fleet.start_agent();
     let [relay, agent] = sockets;
     (fleet, relay, agent)
-}
-
-/// The status and the body of an answer.
-fn ask(socket: &PathBuf, what: &str, body: &str) -> (u16, String) {
-    let mut stream = UnixStream::connect(socket).unwrap();
-    let length = body.len();
-    let head = format!("{what} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
-    stream.write_all((head + body).as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head[9..12].parse().unwrap(), body.to_owned())
-}
-
-/// The value of a metric's series.
-fn value(socket: &PathBuf, series: &str) -> Option<i64> {
-    let (_, text) = ask(socket, "GET /metrics", "");
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-    line.map(|number| number.parse().unwrap())
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::stage::{Stages, cargo, root, run};
+use crate::stage::{Stages, binaries, cargo, root, run};
 use anyhow::{Result, bail};
 
 /// Where `sshd` lives on the systems that we know; it must be started by its absolute path.
@@ -100,12 +100,4 @@ fn rival_is_there() -> Result<()> {
          apt-get install -y --no-install-recommends openssh-server openssh-client iproute2\n\
          No service needs to run: the benchmark starts its own sshd on loopback and ends it"
     )
-}
-
-/// The folder of the release binaries: the one that holds this program, also under another target folder.
-fn binaries() -> std::path::PathBuf {
-    std::env::current_exe()
-        .ok()
-        .and_then(|path| path.parent().map(Path::to_path_buf))
-        .unwrap_or_else(|| root().join("target/release"))
 }

@@ -57,7 +57,7 @@ pub(crate) fn findings(root: &Path) -> Result<Vec<String>> {
 }
 
 /// The files with that ending, sorted by path.
-fn texts(root: &Path, ending: &str) -> Result<Vec<Text>> {
+pub(crate) fn texts(root: &Path, ending: &str) -> Result<Vec<Text>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {

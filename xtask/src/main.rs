@@ -4,6 +4,7 @@
 //! ci      fmt, clippy, deps, docs, test: everything that a change must pass, in stages with their seconds
 //! test    the test command of the README
 //! bench   the benchmarks, side by side with OpenSSH in the same run
+//! soak    everything at once for long, and the tests whose waits are of their true length
 //! deps    which crate may know which
 //! docs    links, opening comments, file sizes, and that each promise has its test
 //! ```
@@ -15,6 +16,7 @@
 mod bench;
 mod deps;
 mod docs;
+mod soak;
 mod stage;
 
 use std::process::ExitCode;
@@ -30,6 +32,8 @@ usage: cargo xtask TASK
   test [WORD…]         build every binary, then run every test; words go to `cargo test`
   bench [OPTION…]      benchmarks against OpenSSH; the figures go into docs/benchmarks.md
                        (--quick: few rounds; --check: fail when a goal is missed; --dry-run: print only)
+  soak [--for TIME]    everything at once for an hour, and tests with waits of true length; the figures go into
+                       docs/benchmarks.md (--dry-run: print only)
   deps                 which crate may know which
   docs                 documents, links, and that each promise has its test";
 
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         ["ci", "--without-test"] => ci(false),
         ["test", rest @ ..] => test(rest),
         ["bench", options @ ..] => bench::run_all(options),
+        ["soak", words @ ..] => soak::run_all(words),
         ["deps"] => deps::check(),
         ["docs"] => docs::check(),
         ["help" | "--help" | "-h"] => {

@@ -99,6 +99,14 @@ pub(crate) fn verdict(what: &str, findings: &[String]) -> Result<()> {
     bail!("{what}: {} finding(s)\n  {}", findings.len(), findings.join("\n  "))
 }
 
+/// The folder of the release binaries: the one that holds this program, also under another target folder.
+pub(crate) fn binaries() -> PathBuf {
+    std::env::current_exe()
+        .ok()
+        .and_then(|path| path.parent().map(Path::to_path_buf))
+        .unwrap_or_else(|| root().join("target/release"))
+}
+
 fn shown(command: &Command) -> String {
     let mut text = command.get_program().to_string_lossy().into_owned();
     for word in command.get_args() {

@@ -1,7 +1,6 @@
 //! Garbage around a relay: at its port, at its admin socket, and from a person who opens more than there is. It serves on, and keeps
 //! nothing of it.
 
-use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -33,9 +32,7 @@ const BESIDE: Duration = Duration::from_secs(10);
 
 fn serving_with_admin() -> Fleet {
     let mut fleet = Fleet::files("");
-    let config = fleet.layout.relay();
-    let text = fs::read_to_string(&config).unwrap();
-    fs::write(&config, text + "admin: admin.sock\n").unwrap();
+    fleet.with_admin();
     fleet.start_relay();
     fleet.start_agent();
     assert!(fleet.run(&["true"]).status.success());

@@ -13,6 +13,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 
 /// A label with the name of a code.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -62,6 +63,7 @@ pub struct Counts {
     /// When the service's own certificate ends.
     pub certificate_not_after: Gauge,
     log_lines_lost: Counter,
+    tasks: Gauge,
 }
 
 impl Counts {
@@ -100,6 +102,7 @@ impl Counts {
             "Lines of the log that could not be written",
             counts.log_lines_lost.clone(),
         );
+        registry.register("tasks", "Tasks under way", counts.tasks.clone());
         counts
     }
 
@@ -113,6 +116,9 @@ impl Counts {
     pub fn text(&self, registry: &Registry) -> String {
         let lost = noderelay_pki::text::lines_lost();
         self.log_lines_lost.inner().store(lost, Ordering::Relaxed);
+        // Asked outside of a runtime, by a test, there are none.
+        let tasks = Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks());
+        self.tasks.set(i64::try_from(tasks).unwrap_or(i64::MAX));
         let mut text = String::new();
         match prometheus_text::encode(&mut text, registry) {
             Ok(()) => text,

@@ -13,16 +13,16 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
+use netsim_tests::burden::{proportional, resident};
+use netsim_tests::echo::{FAR, Session, paced};
 use netsim_tests::fleet::Fleet;
 use netsim_tests::process::processes_in;
+use netsim_tests::running::Running;
+use netsim_tests::stats::{Sample, ms, us};
 
-use crate::echo::{FAR, Session, paced};
 use crate::options::Rounds;
-use crate::process::Running;
-use crate::relay::seen::{proportional, resident};
 use crate::report::{Goal, Report, Row, say};
 use crate::ssh::Rival;
-use crate::stats::{Sample, ms, us};
 
 /// Sessions that are opened at the same time.
 const AT_ONCE: usize = 8;

@@ -22,9 +22,8 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use netsim_tests::stats::{Sample, ms};
 use tokio::time::Instant;
-
-use crate::stats::{Sample, ms};
 
 /// How often a thread looks whether it should end.
 const LOOK: Duration = Duration::from_millis(50);

@@ -13,15 +13,12 @@
 
 mod crowd;
 mod delay;
-mod echo;
 mod measure;
 mod options;
-mod process;
 mod product;
 mod relay;
 mod report;
 mod ssh;
-mod stats;
 mod warm;
 
 #[cfg(test)]
@@ -30,9 +27,10 @@ mod tests;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use netsim_tests::document::{self, Machine};
 
 use options::Options;
-use report::{Machine, Report, Subject, say};
+use report::{Report, Subject, say};
 
 fn main() -> ExitCode {
     // The rival of the relay's figures is a process of its own.
@@ -102,7 +100,7 @@ fn finish(report: &Report, options: &Options) -> Result<bool> {
     let text = report.markdown();
     say(&text);
     if let Some(path) = &options.report {
-        report::replace_section(path, options.subject, &text)?;
+        document::replace_section(path, &options.subject.mark(), &text)?;
         say(&format!("written to {}", path.display()));
     }
     Ok(report.all_met() || !options.check)

@@ -4,16 +4,16 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use netsim_tests::echo::{FAR, Session};
+use netsim_tests::running::timed;
+use netsim_tests::stats::{Sample, fit, ms, us};
 
 use crate::delay::Forwarder;
 use crate::delay::tcp::TcpForwarder;
-use crate::echo::{FAR, Session};
 use crate::options::Rounds;
-use crate::process::timed;
 use crate::product::Product;
 use crate::report::{Goal, Report, Row, say};
 use crate::ssh::Rival;
-use crate::stats::{Sample, fit, ms, us};
 
 /// The round-trip times at which a cold start is measured.
 pub(crate) const ROUND_TRIPS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(150)];

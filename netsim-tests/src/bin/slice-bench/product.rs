@@ -8,8 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-
-use crate::process::{Running, eventually};
+use netsim_tests::running::{Running, eventually};
 
 /// Relay, agent and throw-away keys, kept up by the demo.
 pub(crate) struct Product {

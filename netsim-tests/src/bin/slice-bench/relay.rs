@@ -12,7 +12,6 @@ mod ends;
 mod idle;
 mod ours;
 mod plain;
-pub(crate) mod seen;
 
 use std::path::Path;
 

@@ -1,11 +1,8 @@
 //! What was measured, as a section of the document of benchmarks.
 
-use std::fmt;
 use std::io::Write as _;
-use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use netsim_tests::document::Machine;
 
 use crate::options::Rounds;
 use crate::ssh;
@@ -53,9 +50,9 @@ impl Subject {
         }
     }
 
-    fn marks(self) -> (String, String) {
-        let mark = |which| format!("<!-- slice-bench {}: {which} -->", self.section());
-        (mark("begin"), mark("end"))
+    /// The name of its section's marks in the document.
+    pub(crate) fn mark(self) -> String {
+        format!("slice-bench {}", self.section())
     }
 }
 
@@ -130,10 +127,11 @@ impl Report {
         };
         let mut text = format!(
             "## {}\n\n\
-             Run of {}. {how}\n\n\
+             Run of {}, {}. {how}\n\n\
              | what | noderelay | beside it | against the goal | goal | |\n|---|---|---|---|---|---|\n",
             self.subject.heading(),
             self.machine,
+            ssh::version(),
         );
         for row in &self.rows {
             let (seen, goal, verdict) = match &row.goal {
@@ -156,67 +154,6 @@ impl Report {
     }
 }
 
-/// Where the figures come from.
-pub(crate) struct Machine {
-    day: String,
-    commit: String,
-    processors: String,
-    kernel: String,
-    load: String,
-}
-
-impl Machine {
-    pub(crate) fn look() -> Machine {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let cpu = read("/proc/cpuinfo");
-        let model = cpu
-            .lines()
-            .find_map(|line| line.strip_prefix("model name"))
-            .unwrap_or("unknown processor");
-        let count = std::thread::available_parallelism().map_or(0, usize::from);
-        Machine {
-            day: jiff::Timestamp::now().strftime("%F").to_string(),
-            commit: git(&["rev-parse", "--short", "HEAD"]),
-            processors: format!("{count} × {}", model.trim_start_matches([' ', '\t', ':'])),
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            load: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
-        }
-    }
-}
-
-impl fmt::Display for Machine {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine {
-            day,
-            commit,
-            processors,
-            kernel,
-            load,
-        } = self;
-        let ssh = ssh::version();
-        write!(
-            out,
-            "{day}, commit {commit}, {processors}, Linux {kernel}, load at the start {load}, {ssh}"
-        )
-    }
-}
-
-/// Puts the text between the two marks of the document.
-pub(crate) fn replace_section(path: &Path, subject: Subject, text: &str) -> Result<()> {
-    let document = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let replaced = replaced(&document, subject, text)
-        .with_context(|| format!("{} has no section between {:?}", path.display(), subject.marks()))?;
-    std::fs::write(path, replaced).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// The document with another text between the marks.
-pub(crate) fn replaced(document: &str, subject: Subject, text: &str) -> Option<String> {
-    let (begin, end) = subject.marks();
-    let (before, rest) = document.split_once(&begin)?;
-    let (_, after) = rest.split_once(&end)?;
-    Some(format!("{before}{begin}\n\n{}\n\n{end}{after}", text.trim()))
-}
-
 /// One line to standard output.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
@@ -225,16 +162,4 @@ pub(crate) fn say(text: &str) {
 /// One message to standard error.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "slice-bench: {text}");
-}
-
-fn git(words: &[&str]) -> String {
-    let output = Command::new("git")
-        .args(words)
-        .output()
-        .ok()
-        .filter(|output| output.status.success());
-    output.map_or_else(
-        || "unknown".to_owned(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
 }

@@ -13,9 +13,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use netsim_tests::running::{Running, eventually, shown};
 use nix::unistd::{Uid, User};
-
-use crate::process::{Running, eventually, shown};
 
 /// `sshd` starts itself again for each connection, so it wants its absolute path.
 const SSHD: [&str; 3] = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"];

@@ -3,10 +3,13 @@
 use std::process::Command;
 use std::time::Duration;
 
+use netsim_tests::document::{Machine, replaced};
+use netsim_tests::stats::{Sample, fit};
+use netsim_tests::{echo, running};
+
 use crate::options::Options;
 use crate::report::{Goal, Report, Row};
-use crate::stats::{Sample, fit};
-use crate::{delay, echo, process, product, report};
+use crate::{delay, product, report};
 
 fn words(words: &[&str]) -> impl Iterator<Item = String> {
     words
@@ -53,11 +56,11 @@ fn the_delay_forwarder_delays_by_what_it_says() {
 
 #[test]
 fn a_command_is_timed_and_its_failure_is_told() {
-    let timing = process::timed(Command::new("sh").args(["-c", "printf x; sleep 0.2"])).unwrap();
+    let timing = running::timed(Command::new("sh").args(["-c", "printf x; sleep 0.2"])).unwrap();
     assert!(timing.first_byte.unwrap() < timing.total);
     assert!(timing.total >= Duration::from_millis(200));
-    assert!(process::timed(&mut Command::new("true")).unwrap().first_byte.is_none());
-    let error = process::timed(Command::new("sh").args(["-c", "echo why >&2; exit 3"]))
+    assert!(running::timed(&mut Command::new("true")).unwrap().first_byte.is_none());
+    let error = running::timed(Command::new("sh").args(["-c", "echo why >&2; exit 3"]))
         .err()
         .unwrap();
     assert!(error.to_string().contains("why"), "{error:#}");
@@ -112,7 +115,7 @@ fn the_report_names_goals_and_what_missed_them() {
     let options = Options::parse(words(&["--quick", "--check", "--report", "x.md"])).unwrap();
     assert!(options.check && options.report.is_some());
     assert!(Options::parse(words(&["--fast"])).is_err());
-    let mut report = Report::new(options.subject, report::Machine::look(), options.rounds);
+    let mut report = Report::new(options.subject, Machine::look(), options.rounds);
     let goal = |seen| {
         Some(Goal {
             seen,
@@ -150,10 +153,10 @@ fn the_report_names_goals_and_what_missed_them() {
 fn only_the_section_between_the_marks_is_replaced() {
     let document =
         "# B\n<!-- slice-bench one-processor: begin -->\nold\n<!-- slice-bench one-processor: end -->\nrest\n";
-    let new = report::replaced(document, report::Subject::OneProcessor, "new\n").unwrap();
+    let new = replaced(document, &report::Subject::OneProcessor.mark(), "new\n").unwrap();
     assert_eq!(
         new,
         "# B\n<!-- slice-bench one-processor: begin -->\n\nnew\n\n<!-- slice-bench one-processor: end -->\nrest\n"
     );
-    assert!(report::replaced("# nothing", report::Subject::Session, "new").is_none());
+    assert!(replaced("# nothing", &report::Subject::Session.mark(), "new").is_none());
 }

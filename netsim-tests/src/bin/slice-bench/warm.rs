@@ -10,15 +10,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use netsim_tests::running::{eventually, shown};
+use netsim_tests::stats::{Sample, fit, ms};
 use serde_json::Value;
 
 use crate::delay::Forwarder;
 use crate::measure::{ROUND_TRIPS, ROUND_TRIPS_NOISE, first_byte};
 use crate::options::Rounds;
-use crate::process::{eventually, shown};
 use crate::product::Product;
 use crate::report::{Goal, Report, Row, say};
-use crate::stats::{Sample, fit, ms};
 
 /// What is kept, as the configuration calls it, with what its sessions are counted as and how many round trips they may take.
 const KINDS: [(&str, &str, &str, f64); 2] = [

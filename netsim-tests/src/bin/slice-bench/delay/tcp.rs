@@ -13,10 +13,10 @@ use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use netsim_tests::stats::{Sample, ms};
 use tokio::time::Instant;
 
 use super::judge;
-use crate::stats::{Sample, ms};
 
 /// One read, and so one held piece, at most.
 const PIECE: usize = 65_536;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use netsim_tests::burden::on_processor;
 use tokio::io::join;
 use tokio::time::Instant;
 
 use super::ends::{self, Way};
 use super::ours::Ours;
 use super::plain::Plain;
-use super::seen::on_processor;
 use crate::options::Rounds;
 use crate::report::{Frames, Goal, Report, Row};
 

@@ -3,33 +3,36 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use quinn::Endpoint;
-use tokio::task::JoinSet;
+use anyhow::Result;
+use netsim_tests::attached;
+use netsim_tests::burden::{on_processor, resident};
+use quinn::{Connection, Endpoint};
 use tokio::time::sleep;
 
 use super::ours::{Fleet, Ours};
-use super::seen::{on_processor, resident};
 use crate::options::Rounds;
 use crate::report::{Goal, Report, Row};
 
-/// Handshakes under way at once.
-const AT_ONCE: usize = 24;
 /// How long the relay is watched while nothing happens: two keepalives of each agent.
 const WATCH: Duration = Duration::from_secs(10);
 const GOAL: f64 = 32.0;
 
 pub(crate) async fn measure(ours: &Ours, rounds: &Rounds, report: &mut Report) -> Result<()> {
-    let mut agents = JoinSet::new();
-    let mut attached = 0;
+    let mut agents: Vec<Connection> = Vec::new();
+    let mut already = 0;
     let socket = noderelay_link::client_endpoint(ours.fleet.address()?)?;
     let bare = resident(ours.pid())?;
     for total in rounds.agents.iter().copied() {
         let spent = on_processor(ours.pid())?;
-        attach(&ours.fleet, &socket, attached..total, &mut agents).await?;
-        let added = total - attached;
+        agents.extend(
+            attached::crowd(already..total, |number| {
+                idle(ours.fleet.clone(), number, socket.clone())
+            })
+            .await?,
+        );
+        let added = total - already;
         let spent = on_processor(ours.pid())?.saturating_sub(spent);
-        attached = total;
+        already = total;
         sleep(Duration::from_secs(2)).await;
         let grown = resident(ours.pid())?.saturating_sub(bare) as f64 / total as f64;
         let before = on_processor(ours.pid())?;
@@ -68,32 +71,9 @@ pub(crate) async fn measure(ours: &Ours, rounds: &Rounds, report: &mut Report) -
             goal: None,
         });
     }
-    agents.shutdown().await;
     Ok(())
 }
 
-/// Attaches these agents; each stays attached until its task ends.
-async fn attach(
-    fleet: &Arc<Fleet>,
-    socket: &Endpoint,
-    numbers: std::ops::Range<usize>,
-    agents: &mut JoinSet<()>,
-) -> Result<()> {
-    let mut joining = JoinSet::new();
-    let mut numbers = numbers.into_iter();
-    loop {
-        while joining.len() < AT_ONCE
-            && let Some(number) = numbers.next()
-        {
-            let (fleet, socket) = (fleet.clone(), socket.clone());
-            joining.spawn(async move { fleet.agent(number + 1, &socket).await });
-        }
-        let Some(joined) = joining.join_next().await else {
-            return Ok(());
-        };
-        let connection = joined?.context("an agent was not attached")?;
-        agents.spawn(async move {
-            connection.closed().await;
-        });
-    }
+async fn idle(fleet: Arc<Fleet>, number: usize, socket: Endpoint) -> Result<Connection> {
+    fleet.agent(number + 1, &socket).await
 }

@@ -10,21 +10,20 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::Timestamp;
 use netsim_tests::attached;
+use netsim_tests::running::{Running, eventually};
 use noderelay_client::setup::{self, Layout, Spec};
 use noderelay_link::{Dialer, Link, Stream, agent_transport, client_transport};
 use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE};
 use noderelay_pki::identity::{Identity, Role};
 use noderelay_pki::name::{NodeName, UserName};
-use noderelay_pki::tls::{Leg, Party, SERVER_NAME, server_name};
+use noderelay_pki::tls::{Leg, Party, server_name};
 use noderelay_pki::{Expect, RoleKind};
 use noderelay_proto::control::{Purpose, RouteHeader};
-use noderelay_proto::{InstanceId, Version, version};
-use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Connection, Endpoint};
+use noderelay_proto::{Version, version};
+use quinn::{Connection, Endpoint};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use crate::process::{Running, eventually};
 use crate::relay::ends;
 
 /// No bound of the relay is in the way of a benchmark that comes from one address.
@@ -77,17 +76,9 @@ impl Fleet {
             .await?)
     }
 
-    /// An attached agent that gets no streams. All of them share one socket: ten thousand would use up the descriptors.
+    /// An attached agent that gets no streams.
     pub(crate) async fn agent(&self, number: usize, socket: &Endpoint) -> Result<Connection> {
-        let expect = Expect::Relay {
-            cluster: Some(self.ca.cluster().clone()),
-        };
-        let tls = self.party(node(number)?)?.client(expect, Leg::Outer, version::OUTER)?;
-        let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-        config.transport_config(agent_transport());
-        let connection = socket.connect_with(config, self.address()?, SERVER_NAME)?.await?;
-        register(&connection).await?;
-        Ok(connection)
+        attached::idle(&self.ca, NodeName::parse(&node_name(number))?, self.address()?, socket).await
     }
 
     pub(crate) fn address(&self) -> Result<SocketAddr> {
@@ -120,7 +111,7 @@ impl Ours {
         let party = fleet.party(node(0)?)?;
         let acceptor = TlsAcceptor::from(party.server(Expect::Roles(&[RoleKind::User]), Leg::Inner, version::INNER)?);
         let link = Arc::new(fleet.dial(party, true).await?);
-        register(&link.connection).await?;
+        attached::hold(&link.connection).await?;
         tokio::spawn(serve(link.clone(), acceptor));
         let user = fleet.party(Role::User(UserName::parse("bench")?))?;
         let client = fleet.dial(user.clone(), false).await?;
@@ -174,18 +165,6 @@ fn node_name(number: usize) -> String {
 
 fn node(number: usize) -> Result<Role> {
     Ok(Role::Node(NodeName::parse(&node_name(number))?))
-}
-
-/// Holds the connection's node for as long as the connection lives.
-async fn register(connection: &Connection) -> Result<()> {
-    let mut instance = [0; 16];
-    aws_lc_rs::rand::fill(&mut instance).map_err(|_| anyhow::anyhow!("no random bytes"))?;
-    let (send, mut recv) = attached::register(connection, InstanceId::new(instance)).await?;
-    tokio::spawn(async move {
-        let _ = recv.read_chunk(4096, true).await;
-        drop(send);
-    });
-    Ok(())
 }
 
 async fn serve(link: Arc<Link>, acceptor: TlsAcceptor) {

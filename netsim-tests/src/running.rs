@@ -18,15 +18,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(5);
 
 /// What one run took.
-pub(crate) struct Timing {
+pub struct Timing {
     /// From the start to the first byte on standard output, if there was one.
-    pub(crate) first_byte: Option<Duration>,
+    pub first_byte: Option<Duration>,
     /// From the start to the end.
-    pub(crate) total: Duration,
+    pub total: Duration,
 }
 
 /// Runs a command to its end. An error when it fails, with what it said.
-pub(crate) fn timed(command: &mut Command) -> Result<Timing> {
+pub fn timed(command: &mut Command) -> Result<Timing> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -57,7 +57,7 @@ pub(crate) fn timed(command: &mut Command) -> Result<Timing> {
 }
 
 /// Waits until something can be read, or the end of the stream.
-pub(crate) fn readable(stream: BorrowedFd<'_>, deadline: Instant) -> Result<()> {
+pub fn readable(stream: BorrowedFd<'_>, deadline: Instant) -> Result<()> {
     let left = deadline.saturating_duration_since(Instant::now());
     let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
     let mut waiting = [PollFd::new(stream, PollFlags::POLLIN)];
@@ -68,12 +68,12 @@ pub(crate) fn readable(stream: BorrowedFd<'_>, deadline: Instant) -> Result<()> 
 }
 
 /// A child that is ended when this is dropped: TERM, and KILL after a grace period.
-pub(crate) struct Running {
-    pub(crate) child: Child,
+pub struct Running {
+    pub child: Child,
 }
 
 impl Running {
-    pub(crate) fn start(command: &mut Command) -> Result<Running> {
+    pub fn start(command: &mut Command) -> Result<Running> {
         let shown = shown(command);
         Ok(Running {
             child: command.spawn().with_context(|| format!("cannot start {shown}"))?,
@@ -81,7 +81,7 @@ impl Running {
     }
 
     /// An error when the child has ended although it should serve.
-    pub(crate) fn still_serves(&mut self, log: &Path) -> Result<()> {
+    pub fn still_serves(&mut self, log: &Path) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
             let said = std::fs::read_to_string(log).unwrap_or_default();
             let tail: Vec<&str> = said.lines().rev().take(20).collect();
@@ -112,7 +112,7 @@ impl Drop for Running {
 }
 
 /// Asks again and again until there is an answer, or the deadline.
-pub(crate) fn eventually<T>(what: &str, limit: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+pub fn eventually<T>(what: &str, limit: Duration, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let deadline = Instant::now() + limit;
     loop {
         if let Some(answer) = ask()? {
@@ -126,7 +126,7 @@ pub(crate) fn eventually<T>(what: &str, limit: Duration, mut ask: impl FnMut() -
 }
 
 /// A command for messages.
-pub(crate) fn shown(command: &Command) -> String {
+pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program())
         .file_name()
         .unwrap_or(command.get_program());

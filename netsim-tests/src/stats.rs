@@ -3,40 +3,40 @@
 use std::time::Duration;
 
 /// Measured times, sorted.
-pub(crate) struct Sample(Vec<Duration>);
+pub struct Sample(Vec<Duration>);
 
 impl Sample {
     /// None without a single measurement.
-    pub(crate) fn of(mut times: Vec<Duration>) -> Option<Sample> {
+    pub fn of(mut times: Vec<Duration>) -> Option<Sample> {
         times.sort_unstable();
         (!times.is_empty()).then_some(Sample(times))
     }
 
     /// The smallest measurement that at least this share of all does not exceed (nearest rank).
-    pub(crate) fn percentile(&self, percent: usize) -> Duration {
+    pub fn percentile(&self, percent: usize) -> Duration {
         let rank = (self.0.len() * percent).div_ceil(100).max(1);
         self.0.get(rank - 1).or(self.0.last()).copied().unwrap_or_default()
     }
 
-    pub(crate) fn median(&self) -> Duration {
+    pub fn median(&self) -> Duration {
         self.percentile(50)
     }
 
     /// The middle half, as a sign of how steady the machine was.
-    pub(crate) fn quartiles(&self) -> (Duration, Duration) {
+    pub fn quartiles(&self) -> (Duration, Duration) {
         (self.percentile(25), self.percentile(75))
     }
 }
 
 /// A straight line through points by least squares: `y = fixed + slope × x`.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Line {
-    pub(crate) fixed: f64,
-    pub(crate) slope: f64,
+pub struct Line {
+    pub fixed: f64,
+    pub slope: f64,
 }
 
 /// None for fewer than two different x.
-pub(crate) fn fit(points: &[(f64, f64)]) -> Option<Line> {
+pub fn fit(points: &[(f64, f64)]) -> Option<Line> {
     let count = points.len() as f64;
     let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;
     let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / count;
@@ -52,11 +52,11 @@ pub(crate) fn fit(points: &[(f64, f64)]) -> Option<Line> {
 }
 
 /// Milliseconds.
-pub(crate) fn ms(time: Duration) -> f64 {
+pub fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
 /// Microseconds.
-pub(crate) fn us(time: Duration) -> f64 {
+pub fn us(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }

@@ -15,25 +15,25 @@ use nix::pty::openpty;
 use nix::sys::termios::{SetArg, cfmakeraw, tcgetattr, tcsetattr};
 use tokio::time::Instant;
 
-use crate::process::{Running, readable, shown};
+use crate::running::{Running, readable, shown};
 
 /// What runs at the far end.
-pub(crate) const FAR: [&str; 3] = ["sh", "-c", "stty raw -echo; printf READY; exec cat"];
+pub const FAR: [&str; 3] = ["sh", "-c", "stty raw -echo; printf READY; exec cat"];
 const READY: &[u8] = b"READY";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How often the sessions of a crowd have a byte typed, each.
-pub(crate) const PACE: Duration = Duration::from_millis(100);
+pub const PACE: Duration = Duration::from_millis(100);
 
 /// An open terminal session with `cat` at its far end.
-pub(crate) struct Session {
+pub struct Session {
     name: String,
     terminal: File,
     _client: Running,
 }
 
 impl Session {
-    pub(crate) fn open(command: &mut Command) -> Result<Session> {
+    pub fn open(command: &mut Command) -> Result<Session> {
         let pty = openpty(None, None).context("cannot open a terminal")?;
         let mut modes = tcgetattr(&pty.slave)?;
         cfmakeraw(&mut modes);
@@ -62,7 +62,7 @@ impl Session {
     }
 
     /// The time until a byte is back.
-    pub(crate) fn once(&mut self, byte: u8) -> Result<Duration> {
+    pub fn once(&mut self, byte: u8) -> Result<Duration> {
         let started = Instant::now();
         self.terminal.write_all(&[byte])?;
         let seen = self.byte()?;
@@ -86,7 +86,7 @@ impl Session {
 
 /// Types a byte into each session every [`PACE`], spread over it, so many times; gives the time of each until it is back, counted
 /// from when it was due where the one before it was still on its way.
-pub(crate) fn paced(sessions: &mut [Session], times: usize) -> Result<Vec<Duration>> {
+pub fn paced(sessions: &mut [Session], times: usize) -> Result<Vec<Duration>> {
     let apart = PACE / u32::try_from(sessions.len().max(1))?;
     let mut due: Vec<Instant> = (0u32..)
         .zip(&*sessions)
