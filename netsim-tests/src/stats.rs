@@ -51,6 +51,17 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Line> {
     })
 }
 
+/// How `y` grows with `x`, as the exponent of a power: the slope of a line through the logarithms. None for fewer than two different x
+/// above zero.
+pub fn exponent(points: &[(f64, f64)]) -> Option<f64> {
+    let logs: Vec<(f64, f64)> = points
+        .iter()
+        .filter(|(x, y)| *x > 0.0 && *y > 0.0)
+        .map(|(x, y)| (x.ln(), y.ln()))
+        .collect();
+    Some(fit(&logs)?.slope)
+}
+
 /// Milliseconds.
 pub fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
@@ -60,3 +71,6 @@ pub fn ms(time: Duration) -> f64 {
 pub fn us(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
+
+#[cfg(test)]
+mod tests;

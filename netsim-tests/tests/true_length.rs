@@ -32,9 +32,9 @@ fn assert_about(seen: Duration, expected: Duration) {
     );
 }
 
-/// 10 s of window for a client that vanished, and 5 s between HUP and KILL.
+/// 20 s until the relay misses a client that vanished without a word, 10 s of window, and 5 s between HUP and KILL.
 #[test]
-#[ignore = "soak: the window of 10 s and the 5 s behind it"]
+#[ignore = "soak: the window of 10 s and what is around it"]
 fn a_session_whose_client_vanished_ends_after_the_window_that_is_shipped() {
     let fleet = as_shipped();
     let mark = format!("mark-{}-window", std::process::id());
@@ -44,7 +44,7 @@ fn a_session_whose_client_vanished_ends_after_the_window_that_is_shipped() {
     client.wait().unwrap();
     let since = Instant::now();
     eventually("nothing of the session runs", || processes_with(&mark).is_empty());
-    assert_about(since.elapsed(), Duration::from_secs(15));
+    assert_about(since.elapsed(), Duration::from_secs(35));
 }
 
 /// A relay that is gone for good: an idle session ends once the node has been silent for 15 s and was then asked in vain for 20 s,

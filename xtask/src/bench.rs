@@ -74,6 +74,7 @@ pub(crate) fn run_all(options: &[&str]) -> Result<()> {
     stages.add("slice-bench of many sessions", || {
         finish(Command::new(&bench).arg("--crowd"))
     });
+    stages.add("slice-bench of growth", || finish(Command::new(&bench).arg("--growth")));
     for (mtu, name) in [
         ("1500", "slice-bench of the relay"),
         ("9000", "slice-bench of the relay, frames of 9,000 bytes"),

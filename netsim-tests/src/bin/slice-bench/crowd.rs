@@ -1,9 +1,8 @@
-//! Many sessions at once, of one relay and one agent: what each takes, and how long a keystroke takes among them.
+//! Many sessions at once, of one relay and one agent: how long a keystroke takes among them.
 //!
 //! ```text
-//! so many sessions, each a client process with `cat` at its far end ──> memory of relay, agent and holders
-//!     a byte every 100 ms in each of 100 ──> until it is back; the same with `ssh -J`
-//!     a byte in one beside another that carries as much as it can
+//! a byte every 100 ms in each of 100, each a client process with `cat` at its far end ──> until it is back; the same with `ssh -J`
+//! a byte in one beside another that carries as much as it can
 //! ```
 //!
 //! Relay and agent are the shipped programs, not the demo's; their own limits are raised to the number of sessions.
@@ -13,10 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use netsim_tests::burden::{proportional, resident};
 use netsim_tests::echo::{FAR, Session, paced};
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::processes_in;
 use netsim_tests::running::Running;
 use netsim_tests::stats::{Sample, ms, us};
 
@@ -28,14 +25,12 @@ use crate::ssh::Rival;
 const AT_ONCE: usize = 8;
 /// The crowd among which a keystroke is timed.
 const CROWD: usize = 100;
-const RELAY_GOAL_KB: f64 = 200.0;
-const NODE_GOAL_KB: f64 = 4096.0;
 const CROWD_GOAL_MS: f64 = 2.0;
 const NEIGHBOUR_GOAL_US: f64 = 500.0;
 
 pub(crate) fn measure(folder: &Path, rounds: &Rounds, report: &mut Report) -> Result<()> {
     let rival = Rival::start(folder).context("the rival does not start")?;
-    let fleet = fleet(rounds.sessions.iter().copied().max().unwrap_or_default())?;
+    let fleet = fleet(CROWD)?;
     let ours = || {
         let mut command = fleet.client();
         command.args(["-q", "-t", "local", "--"]).args(FAR);
@@ -68,56 +63,28 @@ pub(crate) fn measure(folder: &Path, rounds: &Rounds, report: &mut Report) -> Re
     });
 
     say("many sessions");
-    let [relay, agent] = [&fleet.relay, &fleet.agent].map(|process| process.as_ref().map(|process| process.0.id()));
-    let (relay, agent) = relay.zip(agent).context("relay and agent run")?;
-    let empty = (resident(relay)?, proportional(agent)?);
     let mut sessions = Vec::new();
-    for count in rounds.sessions.iter().copied() {
-        open(&mut sessions, count, &ours)?;
-        // What the start took for itself is given back.
-        std::thread::sleep(Duration::from_secs(2));
-        let carried = resident(relay)?.saturating_sub(empty.0) as f64 / count as f64;
-        let held = holders(&fleet).map(proportional).sum::<Result<u64>>()?;
-        let node = (held + proportional(agent)?.saturating_sub(empty.1)) as f64 / count as f64;
-        for (what, seen, at_most) in [
-            ("of the relay", carried, RELAY_GOAL_KB),
-            ("of agent and holders (PSS)", node, NODE_GOAL_KB),
-        ] {
-            report.row(Row {
-                what: format!("{count} sessions: memory {what} for each"),
-                ours: format!("{seen:.0} kB"),
-                beside: String::new(),
-                goal: Some(Goal {
-                    seen,
-                    at_most,
-                    noise: 0.0,
-                    unit: " kB",
-                }),
-            });
-        }
-        if count == CROWD {
-            let mine = sample(paced(&mut sessions, rounds.paced)?)?;
-            let mut others = Vec::new();
-            open(&mut others, count, &theirs)?;
-            let other = sample(paced(&mut others, rounds.paced)?)?;
-            report.row(Row {
-                what: format!("{count} sessions, a byte every 100 ms in each: echo p50 (p99)"),
-                ours: spread(&mine),
-                beside: format!("{}, `ssh -J`", spread(&other)),
-                goal: Some(Goal {
-                    seen: ms(mine.percentile(99)),
-                    at_most: CROWD_GOAL_MS,
-                    noise: 0.0,
-                    unit: " ms",
-                }),
-            });
-        }
-    }
+    open(&mut sessions, CROWD, &ours)?;
+    let mine = sample(paced(&mut sessions, rounds.paced)?)?;
+    let mut others = Vec::new();
+    open(&mut others, CROWD, &theirs)?;
+    let other = sample(paced(&mut others, rounds.paced)?)?;
+    report.row(Row {
+        what: format!("{CROWD} sessions, a byte every 100 ms in each: echo p50 (p99)"),
+        ours: spread(&mine),
+        beside: format!("{}, `ssh -J`", spread(&other)),
+        goal: Some(Goal {
+            seen: ms(mine.percentile(99)),
+            at_most: CROWD_GOAL_MS,
+            noise: 0.0,
+            unit: " ms",
+        }),
+    });
     Ok(())
 }
 
 /// Relay and agent with room for so many sessions of one person.
-fn fleet(sessions: usize) -> Result<Fleet> {
+pub(crate) fn fleet(sessions: usize) -> Result<Fleet> {
     let mut fleet = Fleet::files(&format!("sessions: {}", sessions + 8));
     let edit = |file: std::path::PathBuf, change: &dyn Fn(String) -> String| -> Result<()> {
         let text = std::fs::read_to_string(&file)?;
@@ -138,7 +105,7 @@ fn fleet(sessions: usize) -> Result<Fleet> {
 }
 
 /// Opens sessions until there are so many.
-fn open(sessions: &mut Vec<Session>, count: usize, command: &(impl Fn() -> Command + Sync)) -> Result<()> {
+pub(crate) fn open(sessions: &mut Vec<Session>, count: usize, command: &(impl Fn() -> Command + Sync)) -> Result<()> {
     while sessions.len() < count {
         let some = AT_ONCE.min(count - sessions.len());
         let opened: Vec<Result<Session>> = std::thread::scope(|scope| {
@@ -176,14 +143,6 @@ fn keystrokes(command: &mut Command, neighbour: Option<&mut Command>, rounds: &R
         }
     }
     sample(times)
-}
-
-fn holders(fleet: &Fleet) -> impl Iterator<Item = u32> {
-    let is_holder = |pid: &u32| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.ends_with(b"\0holder\0")
-    };
-    processes_in(&fleet.layout.root).into_iter().filter(is_holder)
 }
 
 fn sample(times: Vec<Duration>) -> Result<Sample> {

@@ -13,6 +13,7 @@
 
 mod crowd;
 mod delay;
+mod growth;
 mod measure;
 mod options;
 mod product;
@@ -64,6 +65,11 @@ fn run(options: &Options) -> Result<bool> {
     if let Subject::Relay(frames) = options.subject {
         let mut report = Report::new(options.subject, machine, options.rounds);
         relay::measure(options, frames, folder.path(), &mut report)?;
+        return finish(&report, options);
+    }
+    if options.subject == Subject::Growth {
+        let mut report = Report::new(options.subject, machine, options.rounds);
+        growth::measure(options, folder.path(), &mut report)?;
         return finish(&report, options);
     }
     if options.subject == Subject::Crowd {

@@ -35,8 +35,8 @@ impl Rounds {
         echoes: 500,
         bulk_turns: 7,
         bulk: 1024,
-        agents: &[200, 1_000, 10_000],
-        sessions: &[10, 100],
+        agents: &[100, 1_000, 10_000],
+        sessions: &[10, 30, 100],
         paced: 100,
     };
     const QUICK: Rounds = Rounds {
@@ -47,7 +47,7 @@ impl Rounds {
         bulk_turns: 2,
         bulk: 128,
         agents: &[50, 200],
-        sessions: &[10, 100],
+        sessions: &[4, 12],
         paced: 20,
     };
 }
@@ -67,7 +67,7 @@ pub(crate) struct Options {
 }
 
 /// The measurements, by name.
-const MEASUREMENTS: [&str; 6] = ["cold", "warm", "true", "echo", "bulk", "idle"];
+const MEASUREMENTS: [&str; 6] = ["cold", "warm", "true", "echo", "idle", "sessions"];
 
 impl Options {
     /// Whether this measurement is to be made.
@@ -100,6 +100,7 @@ impl Options {
                 // For the heading only: whoever starts us holds us to it.
                 "--one-processor" => options.subject = Subject::OneProcessor,
                 "--crowd" => options.subject = Subject::Crowd,
+                "--growth" => options.subject = Subject::Growth,
                 // Whoever starts us sees to it that the interfaces are such.
                 "--relay" => {
                     let frames = words.next();
@@ -112,7 +113,7 @@ impl Options {
                 "--quick" => options.rounds = Rounds::QUICK,
                 other => {
                     bail!(
-                        "unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --one-processor, --crowd, --relay MTU, --check, --quick"
+                        "unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --one-processor, --crowd, --growth, --relay MTU, --check, --quick"
                     )
                 }
             }

@@ -16,31 +16,35 @@ mod plain;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use tokio::runtime::Runtime;
 
 use crate::options::Options;
 use crate::report::{Frames, Report};
 
 pub(crate) use plain::serve as serve_plain;
 
-/// Everything about the relay.
+/// What it costs the relay to carry bytes.
 pub(crate) fn measure(options: &Options, frames: Frames, folder: &Path, report: &mut Report) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    runtime()?.block_on(async {
+        let plain = plain::Plain::start().await.context("the bare relay does not start")?;
+        let ours = relay(options, &folder.join("bulk")).await?;
+        bulk::measure(&ours, &plain, frames, &options.rounds, report).await
+    })
+}
+
+/// What agents cost that are attached and do nothing, at a relay that has done nothing else.
+pub(crate) fn idle_agents(options: &Options, folder: &Path, report: &mut Report) -> Result<()> {
+    runtime()?.block_on(async {
+        let ours = relay(options, &folder.join("idle")).await?;
+        idle::measure(&ours, &options.rounds, report).await
+    })
+}
+
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("no runtime")?;
-    runtime.block_on(async {
-        if options.wants("bulk") {
-            let plain = plain::Plain::start().await.context("the bare relay does not start")?;
-            let ours = relay(options, &folder.join("bulk")).await?;
-            bulk::measure(&ours, &plain, frames, &options.rounds, report).await?;
-        }
-        if frames == Frames::Usual && options.wants("idle") {
-            // What bulk has left behind in a relay would be taken for none of the agents'.
-            let ours = relay(options, &folder.join("idle")).await?;
-            idle::measure(&ours, &options.rounds, report).await?;
-        }
-        Ok(())
-    })
+        .context("no runtime")
 }
 
 async fn relay(options: &Options, folder: &Path) -> Result<ours::Ours> {

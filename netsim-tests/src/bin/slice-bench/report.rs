@@ -3,9 +3,13 @@
 use std::io::Write as _;
 
 use netsim_tests::document::Machine;
+use netsim_tests::{plot, stats};
 
 use crate::options::Rounds;
 use crate::ssh;
+
+/// What an exponent may be off by: memory comes in pages and in steps of an allocator.
+const GROWTH_NOISE: f64 = 0.05;
 
 /// What a run is about: its heading, and the name of its section in the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +20,8 @@ pub(crate) enum Subject {
     OneProcessor,
     /// Many sessions at once.
     Crowd,
+    /// What more agents and more sessions take.
+    Growth,
     /// The relay alone, under load, on a path with such frames.
     Relay(Frames),
 }
@@ -35,6 +41,7 @@ impl Subject {
             Self::Session => "session",
             Self::OneProcessor => "one-processor",
             Self::Crowd => "crowd",
+            Self::Growth => "growth",
             Self::Relay(Frames::Usual) => "relay",
             Self::Relay(Frames::Large) => "relay-9000",
         }
@@ -45,6 +52,7 @@ impl Subject {
             Self::Session => "One session through one relay",
             Self::OneProcessor => "A keystroke with every process on one processor",
             Self::Crowd => "Many sessions at once",
+            Self::Growth => "How it grows",
             Self::Relay(Frames::Usual) => "The relay under load",
             Self::Relay(Frames::Large) => "The relay under load, frames of 9,000 bytes",
         }
@@ -85,6 +93,7 @@ pub(crate) struct Report {
     machine: Machine,
     rounds: Rounds,
     rows: Vec<Row>,
+    plots: Vec<String>,
 }
 
 impl Report {
@@ -94,7 +103,30 @@ impl Report {
             machine,
             rounds,
             rows: Vec::new(),
+            plots: Vec::new(),
         }
+    }
+
+    /// How something grows with a number: a plot, and the exponent, which is judged. 1 is in proportion.
+    pub(crate) fn growth(&mut self, what: &str, unit: &str, points: &[(f64, f64)]) {
+        self.plots.push(plot::growth(what, unit, points));
+        let Some(seen) = stats::exponent(points) else { return };
+        let last = points
+            .len()
+            .checked_sub(2)
+            .and_then(|from| stats::exponent(points.get(from..)?));
+        self.row(Row {
+            what: format!("growth: {what}"),
+            ours: format!("exponent {seen:.2}; of the last step {:.2}", last.unwrap_or(seen)),
+            beside: String::new(),
+            goal: Some(Goal {
+                // Neither the whole nor where it is largest may be worse than in proportion.
+                seen: seen.max(last.unwrap_or(seen)),
+                at_most: 1.0,
+                noise: GROWTH_NOISE,
+                unit: "",
+            }),
+        });
     }
 
     pub(crate) fn row(&mut self, row: Row) {
@@ -123,6 +155,9 @@ impl Report {
                 echo_turns * echoes
             ),
             Subject::Crowd => format!("{echoes} bytes typed into one session, {paced} into each of a crowd."),
+            Subject::Growth => "Bars are on a logarithmic scale and begin at a tenth of the width; `|` is where growth in proportion to \
+                                the first would end."
+                .to_owned(),
             Subject::Relay(_) => format!("Medians of {bulk_turns} turns of {bulk} MiB each."),
         };
         let mut text = format!(
@@ -149,6 +184,9 @@ impl Report {
                 "| {} | {} | {} | {seen} | {goal} | {verdict} |\n",
                 row.what, row.ours, row.beside
             ));
+        }
+        if !self.plots.is_empty() {
+            text.push_str(&format!("\n```\n{}```\n", self.plots.join("\n")));
         }
         text
     }

@@ -160,3 +160,23 @@ fn only_the_section_between_the_marks_is_replaced() {
     );
     assert!(replaced("# nothing", &report::Subject::Session.mark(), "new").is_none());
 }
+
+#[test]
+fn growth_is_judged_by_its_exponent_and_drawn() {
+    let mut report = Report::new(
+        report::Subject::Growth,
+        Machine::look(),
+        Options::parse(words(&[])).unwrap().rounds,
+    );
+    report.growth("memory", "MB", &[(100.0, 10.0), (1_000.0, 40.0), (10_000.0, 390.0)]);
+    assert!(report.all_met(), "{}", report.markdown());
+    let text = report.markdown();
+    assert!(
+        text.contains("exponent 0.80; of the last step 0.99 |  | 0.99 | ≤ 1 | met |"),
+        "{text}"
+    );
+    assert!(text.contains("```\nmemory\n     100      10.0 MB ███|\n"), "{text}");
+    // Better than in proportion at first, worse where it is largest.
+    report.growth("worse", "MB", &[(100.0, 10.0), (1_000.0, 11.0), (10_000.0, 200.0)]);
+    assert!(!report.all_met(), "{}", report.markdown());
+}

@@ -22,6 +22,7 @@ pub(crate) async fn measure(ours: &Ours, rounds: &Rounds, report: &mut Report) -
     let mut already = 0;
     let socket = noderelay_link::client_endpoint(ours.fleet.address()?)?;
     let bare = resident(ours.pid())?;
+    let (mut memory, mut processor) = (Vec::new(), Vec::new());
     for total in rounds.agents.iter().copied() {
         let spent = on_processor(ours.pid())?;
         agents.extend(
@@ -34,10 +35,13 @@ pub(crate) async fn measure(ours: &Ours, rounds: &Rounds, report: &mut Report) -
         let spent = on_processor(ours.pid())?.saturating_sub(spent);
         already = total;
         sleep(Duration::from_secs(2)).await;
-        let grown = resident(ours.pid())?.saturating_sub(bare) as f64 / total as f64;
+        let whole = resident(ours.pid())?;
+        let grown = whole.saturating_sub(bare) as f64 / total as f64;
         let before = on_processor(ours.pid())?;
         sleep(WATCH).await;
         let idle = on_processor(ours.pid())?.saturating_sub(before).as_secs_f64() / WATCH.as_secs_f64();
+        memory.push((total as f64, whole as f64 / 1e3));
+        processor.push((total as f64, idle * 100.0));
         report.row(Row {
             what: format!("{total} idle agents: memory of the relay for each"),
             ours: format!("{grown:.1} kB"),
@@ -71,6 +75,8 @@ pub(crate) async fn measure(ours: &Ours, rounds: &Rounds, report: &mut Report) -
             goal: None,
         });
     }
+    report.growth("memory of the relay with idle agents", "MB", &memory);
+    report.growth("the relay's processor with idle agents", "%", &processor);
     Ok(())
 }
 
