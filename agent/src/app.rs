@@ -75,6 +75,7 @@ pub async fn run(config: Config, reexec: Reexec, said: mpsc::Sender<Said>, stop:
     let mut credentials = Credentials::watch(&config.identity.certificate, &config.identity.key, now)?;
     let party = Party::new(credentials.live(), published.trust());
     let own = own(&credentials)?;
+    published.only_for(&own.cluster, &own.node);
     tracing::info!(cluster = %own.cluster, node = %own.node, config = ?config, "the agent starts");
     let instance = InstanceId::new(random().map_err(|refusal| anyhow::anyhow!(refusal.seen))?);
     let reload = config.limits.reload.duration();

@@ -1,7 +1,8 @@
 //! The publication in force on this node, and the policy parsed from it.
 //!
 //! ```text
-//! directory looked at → verified (noderelay-bundle) → policy parsed → both swapped at once → open sessions asked again
+//! directory looked at → verified (noderelay-bundle) → policy parsed, cut for this node → both swapped at once
+//!                     │                                                                 └ open sessions asked again
 //!                     └ any fault: the last good one stays in force, the reason is kept for log and status
 //! ```
 //!
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use noderelay_bundle::store::Accepted;
 use noderelay_bundle::{BundleError, Publication, Store};
+use noderelay_pki::name::{ClusterName, NodeName};
 use noderelay_pki::tls::Live;
 use noderelay_pki::trust::TrustAnchors;
 use noderelay_policy::{PolicyError, PolicySet};
@@ -28,7 +30,7 @@ const NODE_RULES: &str = "nodes.yaml";
 pub struct InForce {
     /// The verified files.
     pub publication: Publication,
-    /// The parsed policy.
+    /// The parsed policy: all of it, or what can matter on this node.
     pub policy: PolicySet,
 }
 
@@ -66,6 +68,8 @@ pub struct Published {
     current: watch::Sender<Arc<InForce>>,
     trust: Live<TrustAnchors>,
     fault: Option<String>,
+    /// Whose policies are asked for, once that is known.
+    node: Option<(ClusterName, NodeName)>,
 }
 
 impl Published {
@@ -94,7 +98,16 @@ impl Published {
             current,
             trust,
             fault,
+            node: None,
         })
+    }
+
+    /// From here on the policy is kept for questions about this node alone, which makes their answers faster.
+    pub fn only_for(&mut self, cluster: &ClusterName, node: &NodeName) {
+        self.node = Some((cluster.clone(), node.clone()));
+        let current = self.current.borrow().clone();
+        let (publication, policy) = (current.publication.clone(), current.policy.for_node(cluster, node));
+        self.current.send_replace(Arc::new(InForce { publication, policy }));
     }
 
     /// Receives what is in force, now and after each change.
@@ -123,6 +136,10 @@ impl Published {
                 self.fault = None;
                 tracing::info!(version = publication.policy_version(), "a new publication is in force");
                 self.trust.set(trust);
+                let policy = match &self.node {
+                    Some((cluster, node)) => policy.for_node(cluster, node),
+                    None => policy,
+                };
                 self.current.send_replace(Arc::new(InForce { publication, policy }));
                 Looked::Taken
             }

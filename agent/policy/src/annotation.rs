@@ -31,6 +31,16 @@ pub enum RecordLevel {
     Strict,
 }
 
+impl RecordLevel {
+    /// The value in policies.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::Strict => "strict",
+        }
+    }
+}
+
 /// By what kind of right a session is permitted; the highest that is satisfied decides alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
@@ -40,6 +50,17 @@ pub enum Tier {
     Grant,
     /// By a rule for emergency accounts.
     BreakGlass,
+}
+
+impl Tier {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Standing => "standing",
+            Self::Grant => "grant",
+            Self::BreakGlass => "break-glass",
+        }
+    }
 }
 
 /// Under which conditions a session is permitted.
@@ -55,6 +76,18 @@ pub struct Obligations {
     pub profile: ProfileName,
     /// By what kind of right.
     pub tier: Tier,
+}
+
+impl fmt::Display for Obligations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {}", self.record.as_str())?;
+        for (name, span) in [("max_duration", self.max_duration), ("idle", self.idle)] {
+            if let Some(span) = span {
+                write!(f, ", {name} {}", Period::from_secs(span.as_secs()))?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Why a policy's annotations are refused.

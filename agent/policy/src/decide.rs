@@ -5,7 +5,9 @@
 //! ```
 //!
 //! A permit that holds only because of a grant outranks standing ones: what was approved for this very work decides,
-//! not what happens to hold as well. Never: a decision from a part of the set.
+//! not what happens to hold as well. Never: a decision from a part of the set, unless that was cut for this very node.
+
+use std::collections::BTreeMap;
 
 use cedar_policy::{AuthorizationError, Decision};
 use noderelay_pki::identity::{Identity, Role};
@@ -16,7 +18,7 @@ use crate::annotation::{self, Demands, Obligations, Tier};
 use crate::entity::{Asked, Case};
 use crate::explain::{self, Denial, DenialKind};
 use crate::question::{Action, Question};
-use crate::set::PolicySet;
+use crate::set::{PolicySet, Rule};
 
 /// The proof that the policy permits exactly this. Made only by [`PolicySet::decide`]; not clonable, so that one
 /// permit starts one session.
@@ -87,7 +89,16 @@ impl PolicySet {
                 return deny(DenialKind::WrongRole, "only persons open sessions");
             }
         }
-        let facts = self.node_facts(question.cluster, question.node);
+        let facts = match &self.slice {
+            Some(slice) if !slice.is_for(question) => {
+                return deny(
+                    DenialKind::PolicyError,
+                    "the policies at hand are those of another node, so nothing is permitted",
+                );
+            }
+            Some(slice) => slice.facts().clone(),
+            None => self.node_facts(question.cluster, question.node),
+        };
         let deny = |kind, detail: &str| Err(explain::denial(question, Some(&facts), kind, detail));
         if !facts.is_assigned() {
             return deny(DenialKind::Unassigned, "no node rule matches this node");
@@ -138,29 +149,44 @@ impl PolicySet {
         asked: &Asked<'_>,
     ) -> Result<Evaluated<'s>, Trouble> {
         let request = case.request(question, asked).map_err(Trouble::Internal)?;
-        let response = self.authorizer.is_authorized(&request, &self.policies, &case.entities);
-        let mut broken: Vec<_> = response.diagnostics().errors().map(rule_in_error).collect();
+        let slice = self.slice.as_ref();
+        let cut = slice.and_then(|slice| slice.policies(question.action, case.principals()));
+        // The parts of a cut are one set: what holds in one of them holds, and what forbids in one forbids.
+        let parts = cut.unwrap_or_else(|| vec![&self.policies]);
+        let mut broken = Vec::new();
+        let mut evaluated = Evaluated::default();
+        for part in parts {
+            let response = self.authorizer.is_authorized(&request, part, &case.entities);
+            broken.extend(response.diagnostics().errors().map(rule_in_error));
+            for rule in response.diagnostics().reason() {
+                // Every policy was entered with its demands; one without would be a fault here, and faults deny.
+                let Some((rule, Rule { demands, .. })) = self.rules.get_key_value(rule) else {
+                    return Err(Trouble::Internal("a rule without an entry decided".to_owned()));
+                };
+                let rule: &str = rule.as_ref();
+                match (response.decision(), &demands.profile) {
+                    (Decision::Deny, _) => evaluated.forbids.push(rule),
+                    (Decision::Allow, Some(other)) if other != asked.profile => {
+                        evaluated.other_profiles.entry(other).or_default().push(rule);
+                    }
+                    (Decision::Allow, _) => evaluated.permits.push((rule, demands)),
+                }
+            }
+        }
         if !broken.is_empty() {
             broken.sort();
             return Err(Trouble::Rules(broken));
         }
-        let mut evaluated = Evaluated::default();
-        for rule in response.diagnostics().reason() {
-            // Every policy was entered with its demands; one without would be a fault here, and faults deny.
-            let Some((rule, demands)) = self.demands.get_key_value(rule) else {
-                return Err(Trouble::Internal("a rule without an entry decided".to_owned()));
-            };
-            let rule: &str = rule.as_ref();
-            match (response.decision(), &demands.profile) {
-                (Decision::Deny, _) => evaluated.forbids.push(rule),
-                (Decision::Allow, Some(other)) if other != asked.profile => evaluated.other_profiles.push(other),
-                (Decision::Allow, _) => evaluated.permits.push((rule, demands)),
-            }
+        if !evaluated.forbids.is_empty() {
+            evaluated.permits.clear();
+            evaluated.other_profiles.clear();
         }
         evaluated.permits.sort_by_key(|(rule, _)| *rule);
         evaluated.forbids.sort_unstable();
-        evaluated.other_profiles.sort_unstable();
-        evaluated.other_profiles.dedup();
+        evaluated
+            .other_profiles
+            .values_mut()
+            .for_each(|rules| rules.sort_unstable());
         Ok(evaluated)
     }
 }
@@ -172,8 +198,8 @@ pub(crate) struct Evaluated<'s> {
     pub(crate) permits: Vec<(&'s str, &'s Demands)>,
     /// Satisfied forbids.
     pub(crate) forbids: Vec<&'s str>,
-    /// Profiles of satisfied permits for other profiles.
-    pub(crate) other_profiles: Vec<&'s ProfileName>,
+    /// Satisfied permits for other profiles; none when something forbids.
+    pub(crate) other_profiles: BTreeMap<&'s ProfileName, Vec<&'s str>>,
 }
 
 impl Evaluated<'_> {

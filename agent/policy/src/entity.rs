@@ -13,15 +13,16 @@ use cedar_policy::{
     Context, Entities, Entity, EntityId, EntityTypeName, EntityUid, Request, RestrictedExpression as Value,
 };
 use noderelay_pki::identity::Role;
-use noderelay_pki::name::{ClusterName, ProfileName};
+use noderelay_pki::name::{ClusterName, GroupName, NodeName, ProfileName};
 
 use crate::nodes::NodeFacts;
-use crate::question::Question;
+use crate::question::{Action, Question};
 
 /// Who, what and where of a question, for any number of evaluations.
 pub(crate) struct Case {
     pub(crate) entities: Entities,
     principal: EntityUid,
+    groups: Vec<EntityUid>,
     action: EntityUid,
     resource: EntityUid,
 }
@@ -48,6 +49,12 @@ impl<'a> Asked<'a> {
 
 impl Case {
     pub(crate) fn new(question: &Question<'_>, facts: &NodeFacts) -> Result<Self, String> {
+        Self::with(question, facts, Known::ALL)
+    }
+
+    /// As [`Case::new`], of a principal or a node that stands for others: what is not known is left out, so that a policy
+    /// which looks at it fails, and the survey knows that its outcome depends on it.
+    pub(crate) fn with(question: &Question<'_>, facts: &NodeFacts, known: Known) -> Result<Self, String> {
         let types = TYPES.as_ref().map_err(Clone::clone)?;
         let home = &question.principal.cluster;
         // Emergency accounts are in no group, whatever their certificate says.
@@ -78,12 +85,15 @@ impl Case {
             .map(|(name, value)| (name.clone(), Value::new_string(value.clone())));
         let node_attributes = named(question.cluster, question.node.as_str())
             .into_iter()
+            .filter(|(attribute, _)| known.node || attribute != "name")
             .chain([("tenant".to_owned(), Value::new_string(facts.tenant.clone()))]);
         let text = |e: &dyn std::fmt::Display| e.to_string();
         let mut entities = vec![
             Entity::new_with_tags(
                 principal.clone(),
-                named(home, question.principal.role.name()),
+                named(home, question.principal.role.name())
+                    .into_iter()
+                    .filter(|(attribute, _)| known.user || attribute != "name"),
                 parents.iter().cloned(),
                 [],
             )
@@ -97,8 +107,10 @@ impl Case {
             .map_err(|e| text(&e))?,
             Entity::with_uid(tenant),
         ];
-        for (group, parent) in groups.iter().zip(parents) {
-            entities.push(Entity::new_with_tags(parent, named(home, group.as_str()), [], []).map_err(|e| text(&e))?);
+        for (group, parent) in groups.iter().zip(&parents) {
+            entities.push(
+                Entity::new_with_tags(parent.clone(), named(home, group.as_str()), [], []).map_err(|e| text(&e))?,
+            );
         }
         let clusters = BTreeSet::from([home, question.cluster]);
         entities.extend(
@@ -110,38 +122,125 @@ impl Case {
         Ok(Self {
             entities,
             principal,
+            groups: parents,
             action: uid(&types.action, question.action.as_str()),
             resource,
         })
     }
 
+    /// Who asks, with the groups.
+    pub(crate) fn principals(&self) -> impl Iterator<Item = &EntityUid> {
+        [&self.principal].into_iter().chain(&self.groups)
+    }
+
     pub(crate) fn request(&self, question: &Question<'_>, asked: &Asked<'_>) -> Result<Request, String> {
         let time = question.now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string();
+        let told = [
+            ("path".to_owned(), Value::new_string(question.path.as_str().to_owned())),
+            ("time".to_owned(), Value::new_datetime(time)),
+        ];
+        self.request_with(&self.action, asked, told)
+    }
+
+    /// A request for another action, at any time and by any path: neither is told.
+    pub(crate) fn open_request(&self, action: Action, asked: &Asked<'_>) -> Result<Request, String> {
+        let types = TYPES.as_ref().map_err(Clone::clone)?;
+        self.request_with(&uid(&types.action, action.as_str()), asked, [])
+    }
+
+    fn request_with(
+        &self,
+        action: &EntityUid,
+        asked: &Asked<'_>,
+        told: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<Request, String> {
         let bundle = Value::new_record([("fresh".to_owned(), Value::new_bool(asked.fresh))]);
         let reason = asked
             .reason
             .map(|reason| ("reason".to_owned(), Value::new_string(reason.to_owned())));
         let pairs = [
-            ("path".to_owned(), Value::new_string(question.path.as_str().to_owned())),
             (
                 "profile".to_owned(),
                 Value::new_string(asked.profile.as_str().to_owned()),
             ),
-            ("time".to_owned(), Value::new_datetime(time)),
             ("grant".to_owned(), Value::new_bool(asked.grant)),
             ("breakGlass".to_owned(), Value::new_bool(false)),
             ("bundle".to_owned(), bundle.map_err(|e| e.to_string())?),
         ];
-        let context = Context::from_pairs(pairs.into_iter().chain(reason)).map_err(|e| e.to_string())?;
+        let context = Context::from_pairs(pairs.into_iter().chain(reason).chain(told)).map_err(|e| e.to_string())?;
         Request::new(
             self.principal.clone(),
-            self.action.clone(),
+            action.clone(),
             self.resource.clone(),
             context,
             None,
         )
         .map_err(|e| e.to_string())
     }
+}
+
+/// What of a case is known by name, and not only as one of many.
+#[derive(Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) user: bool,
+    pub(crate) node: bool,
+}
+
+impl Known {
+    pub(crate) const ALL: Self = Self { user: true, node: true };
+}
+
+/// Where a node stands: all that a scope can say about it.
+pub(crate) struct Spot {
+    pub(crate) node: EntityUid,
+    cluster: EntityUid,
+    tenant: EntityUid,
+}
+
+impl Spot {
+    pub(crate) fn of(cluster: &ClusterName, node: &NodeName, facts: &NodeFacts) -> Result<Self, String> {
+        let types = TYPES.as_ref().map_err(Clone::clone)?;
+        Ok(Self {
+            node: within(&types.node, cluster, node.as_str()),
+            cluster: uid(&types.cluster, cluster.as_str()),
+            tenant: uid(&types.tenant, &facts.tenant),
+        })
+    }
+
+    pub(crate) fn is(&self, kind: &EntityTypeName) -> bool {
+        kind == self.node.type_name()
+    }
+
+    pub(crate) fn within(&self, uid: &EntityUid) -> bool {
+        [&self.node, &self.cluster, &self.tenant].contains(&uid)
+    }
+
+    /// Whether a user of the node's cluster can be this principal, or in this group.
+    pub(crate) fn is_home_of(&self, uid: &EntityUid) -> bool {
+        match home_of(uid) {
+            Some((home, _)) => home == self.cluster.id().unescaped(),
+            None => true,
+        }
+    }
+}
+
+/// Cluster and name of a user, emergency account, group or node that a policy names.
+pub(crate) fn home_of(uid: &EntityUid) -> Option<(&str, &str)> {
+    match uid.type_name().basename() {
+        "User" | "BreakGlass" | "Group" | "Node" => uid.id().unescaped().split_once('/'),
+        _ => None,
+    }
+}
+
+/// The identifiers of a user and of groups of one cluster.
+pub(crate) fn principal_ids(
+    home: &ClusterName,
+    user: &str,
+    groups: &[GroupName],
+) -> Result<(EntityUid, Vec<EntityUid>), String> {
+    let types = TYPES.as_ref().map_err(Clone::clone)?;
+    let groups = groups.iter().map(|group| within(&types.group, home, group.as_str()));
+    Ok((within(&types.user, home, user), groups.collect()))
 }
 
 struct Types {

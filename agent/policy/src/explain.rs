@@ -46,6 +46,27 @@ pub enum Missing {
     Bundle,
 }
 
+impl Missing {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Identity, Self::Rule, Self::Grant, Self::NodeRule, Self::Bundle];
+
+    /// The part of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.as_str() == name)
+    }
+
+    /// Its name, for programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Identity => "identity",
+            Self::Rule => "rule",
+            Self::Grant => "grant",
+            Self::NodeRule => "node_rule",
+            Self::Bundle => "bundle",
+        }
+    }
+}
+
 /// Why a question is answered with no. The closed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DenialKind {
@@ -74,6 +95,38 @@ pub enum DenialKind {
 }
 
 impl DenialKind {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::WrongRole,
+        Self::ForeignPrincipal,
+        Self::NeedsActivation,
+        Self::Unassigned,
+        Self::PolicyError,
+        Self::Forbidden,
+        Self::NeedsGrant,
+        Self::NeedsReason,
+        Self::WrongProfile,
+        Self::NotFresh,
+        Self::NoRule,
+    ];
+
+    /// Its name, for programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WrongRole => "wrong_role",
+            Self::ForeignPrincipal => "foreign_principal",
+            Self::NeedsActivation => "needs_activation",
+            Self::Unassigned => "unassigned",
+            Self::PolicyError => "policy_error",
+            Self::Forbidden => "forbidden",
+            Self::NeedsGrant => "needs_grant",
+            Self::NeedsReason => "needs_reason",
+            Self::WrongProfile => "wrong_profile",
+            Self::NotFresh => "not_fresh",
+            Self::NoRule => "no_rule",
+        }
+    }
+
     /// The part that is missing.
     pub const fn missing(self) -> Missing {
         match self {
@@ -141,7 +194,7 @@ pub(crate) fn why_not(
     if !evaluated.other_profiles.is_empty() {
         let names: Vec<_> = evaluated
             .other_profiles
-            .iter()
+            .keys()
             .map(|profile| escape(profile.as_str(), 40))
             .collect();
         // The profile that was asked for may be there for the asking: with a grant, say.

@@ -3,6 +3,7 @@
 //! ```text
 //! verified bytes of a bundle ── PolicySet::parse ──> PolicySet      schema, annotations, node rules: strict, or an error
 //!                  Question ── PolicySet::decide ──> Permit | Denial
+//!                  Question ── PolicySet::account ─> the same answer with all that led to it, for people
 //! ```
 //!
 //! Default deny: no rule, no entry. An error in any policy that is evaluated denies, whatever the others say, and
@@ -12,6 +13,7 @@
 //! Never: a clock, a file, a network, a signature check (the bundle was verified before), text for a person beyond
 //! what was seen (the client has its own table of fixes).
 
+mod account;
 mod annotation;
 mod decide;
 mod entity;
@@ -20,16 +22,18 @@ mod guard;
 mod nodes;
 mod question;
 mod set;
+mod slice;
 pub mod starter;
 #[cfg(test)]
 mod testing;
 
+pub use account::{Account, Cited};
 pub use annotation::{AnnotationError, Obligations, RecordLevel, Tier};
 pub use decide::Permit;
 pub use explain::{Denial, DenialKind, Missing};
 pub use nodes::{NodeFacts, NodeRulesError, UNASSIGNED};
 pub use question::{Action, Path, Question};
-pub use set::{PolicyError, PolicySet};
+pub use set::{Place, PolicyError, PolicySet};
 
 /// The schema that every policy is validated against, as it ships.
 pub const SCHEMA: &str = include_str!("schema.cedarschema");

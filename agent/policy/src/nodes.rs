@@ -12,7 +12,7 @@
 //! Read from the top; the first rule that matches decides alone. No match: tenant [`UNASSIGNED`], no labels, and only
 //! break-glass gets in. Never: labels of the live Node object, which whoever controls the node can write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use noderelay_pki::name::{ClusterName, NodeName};
 use noderelay_pki::text::escape;
@@ -30,6 +30,9 @@ const MAX_WORD: usize = 63;
 const MAX_LABEL_NAME: usize = 317;
 /// Longest pattern: two longest names and the slash.
 const MAX_PATTERN: usize = 507;
+
+/// What stands for a star when a pattern is made a name.
+const SAMPLES: [&str; 6] = ["x", "", "0", "survey", "x-0", "zz9"];
 
 /// What the signed rules say about a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,14 +116,67 @@ impl NodeRules {
     }
 
     pub(crate) fn facts(&self, cluster: &ClusterName, node: &NodeName) -> NodeFacts {
-        let matches = |rule: &&Rule| glob(&rule.cluster, cluster.as_str()) && glob(&rule.node, node.as_str());
-        match self.rules.iter().find(matches) {
+        match self.deciding(cluster, node).and_then(|number| self.rules.get(number)) {
             Some(rule) => rule.facts.clone(),
             None => NodeFacts {
                 tenant: UNASSIGNED.to_owned(),
                 labels: BTreeMap::new(),
             },
         }
+    }
+
+    /// The rule that decides about a node, counted from 0.
+    pub(crate) fn deciding(&self, cluster: &ClusterName, node: &NodeName) -> Option<usize> {
+        let matches = |rule: &Rule| glob(&rule.cluster, cluster.as_str()) && glob(&rule.node, node.as_str());
+        self.rules.iter().position(matches)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether it takes every node that no earlier rule took, in clusters of its pattern.
+    pub(crate) fn is_catch_all(&self, number: usize) -> bool {
+        let rule = self.rules.get(number);
+        rule.is_some_and(|rule| rule.node.chars().all(|c| c == '*'))
+    }
+
+    /// The tenants that they give.
+    pub(crate) fn tenants(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.facts.tenant.as_str())
+    }
+
+    /// Whether some rule can match a node of the cluster.
+    pub(crate) fn has_any_for(&self, cluster: &ClusterName) -> bool {
+        self.rules.iter().any(|rule| glob(&rule.cluster, cluster.as_str()))
+    }
+
+    /// For each tenant and set of labels in a cluster a pattern and a node that has them, other than the nodes `not`. A
+    /// pattern that earlier rules leave nothing, or whose nodes have names that are not thought of here, is left out.
+    pub(crate) fn samples(&self, cluster: &ClusterName, not: &BTreeSet<NodeName>) -> Vec<(String, NodeName)> {
+        let mut seen = BTreeSet::new();
+        let mut samples = Vec::new();
+        for (number, rule) in self.rules.iter().enumerate() {
+            let facts = (&rule.facts.tenant, &rule.facts.labels);
+            if seen.contains(&facts) || !glob(&rule.cluster, cluster.as_str()) {
+                continue;
+            }
+            let one = |stars: &str| NodeName::parse(&rule.node.replace('*', stars).replace('?', "x")).ok();
+            let mut fitting = SAMPLES.iter().filter_map(|stars| one(stars));
+            let fits = |node: &NodeName| !not.contains(node) && self.deciding(cluster, node) == Some(number);
+            if let Some(node) = fitting.find(fits) {
+                seen.insert(facts);
+                samples.push((format!("{cluster}/{}", rule.node), node));
+            }
+        }
+        samples
+    }
+
+    /// A rule's pattern, as it was written.
+    pub(crate) fn pattern(&self, number: usize) -> Option<String> {
+        let rule = self.rules.get(number)?;
+        Some(format!("{}/{}", rule.cluster, rule.node))
     }
 }
 

@@ -82,6 +82,11 @@ impl Action {
         Self::Replay,
     ];
 
+    /// The action of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.as_str() == name)
+    }
+
     /// The name in policies, logs and metric labels.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -120,6 +125,14 @@ pub enum Path {
 }
 
 impl Path {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Api, Self::Relay, Self::Direct];
+
+    /// The path of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|path| path.as_str() == name)
+    }
+
     /// The name in policies, logs and metric labels.
     pub const fn as_str(self) -> &'static str {
         match self {

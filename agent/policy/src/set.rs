@@ -4,11 +4,12 @@
 //! each file: length, UTF-8, nesting ─> parser ─> no templates ─> annotations ─> unique ids ─> strict validation
 //! ```
 //!
-//! Never: a set that lacks a policy of the bundle because that one was bad.
+//! A set answers for every node; [`PolicySet::for_node`] cuts it to what can matter on one (see `slice`). Never: a set that
+//! lacks a policy of the bundle because that one was bad.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use cedar_policy::{Authorizer, PolicyId, Schema, ValidationMode, Validator};
 use noderelay_pki::name::{ClusterName, NodeName, ProfileName};
@@ -17,6 +18,7 @@ use noderelay_pki::text::escape;
 use crate::annotation::{self, AnnotationError, Demands};
 use crate::guard;
 use crate::nodes::{NodeFacts, NodeRules, NodeRulesError};
+use crate::slice::Slice;
 
 /// Most policies in one set.
 const MAX_POLICIES: usize = 20_000;
@@ -28,10 +30,40 @@ const MAX_COMPLAINT: usize = 400;
 pub struct PolicySet {
     pub(crate) version: u64,
     pub(crate) policies: cedar_policy::PolicySet,
-    pub(crate) demands: BTreeMap<PolicyId, Demands>,
+    pub(crate) rules: BTreeMap<PolicyId, Rule>,
     pub(crate) profiles: BTreeSet<ProfileName>,
     pub(crate) authorizer: Authorizer,
-    nodes: NodeRules,
+    pub(crate) nodes: Arc<NodeRules>,
+    /// The node that this set was cut for.
+    pub(crate) slice: Option<Slice>,
+}
+
+/// What is kept of a policy beside its conditions.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    pub(crate) demands: Demands,
+    pub(crate) place: Place,
+}
+
+/// Where a policy stands.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub struct Place {
+    /// The file, as it was named to [`PolicySet::parse`].
+    pub file: String,
+    /// Its place in the file, counted from 1.
+    pub policy: usize,
+    /// The name that its author gave it with `@id`.
+    pub id: Option<String>,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, policy {}", self.file, self.policy)?;
+        match &self.id {
+            Some(id) => write!(f, ", @id(\"{id}\")"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Why a set of policies is refused as a whole.
@@ -115,10 +147,11 @@ impl PolicySet {
         let mut set = Self {
             version,
             policies: cedar_policy::PolicySet::new(),
-            demands: BTreeMap::new(),
+            rules: BTreeMap::new(),
             profiles: BTreeSet::new(),
             authorizer: Authorizer::new(),
-            nodes: NodeRules::parse(node_rules)?,
+            nodes: Arc::new(NodeRules::parse(node_rules)?),
+            slice: None,
         };
         for (name, content) in policies {
             set.add_file(name.as_ref(), content.as_ref())?;
@@ -144,9 +177,20 @@ impl PolicySet {
         self.nodes.facts(cluster, node)
     }
 
+    /// The node rule that says it: its number, counted from 1, and its pattern.
+    pub fn node_rule(&self, cluster: &ClusterName, node: &NodeName) -> Option<(usize, String)> {
+        let number = self.nodes.deciding(cluster, node)?;
+        Some((number + 1, self.nodes.pattern(number)?))
+    }
+
     /// The names of all rules.
     pub fn rules(&self) -> impl Iterator<Item = &str> {
-        self.demands.keys().map(AsRef::as_ref)
+        self.rules.keys().map(AsRef::as_ref)
+    }
+
+    /// Where a rule stands.
+    pub fn place(&self, rule: &str) -> Option<&Place> {
+        self.rules.get(&PolicyId::new(rule)).map(|rule| &rule.place)
     }
 
     fn add_file(&mut self, name: &str, content: &[u8]) -> Result<(), PolicyError> {
@@ -178,12 +222,17 @@ impl PolicySet {
                 rule: policy.annotation("id").map_or(fallback.clone(), |id| escape(id, 64)),
                 why,
             })?;
+            let place = Place {
+                file: file.clone(),
+                policy: number,
+                id: id.clone(),
+            };
             let rule = id.unwrap_or(fallback);
             let id = PolicyId::new(&rule);
-            if self.demands.contains_key(&id) {
+            if self.rules.contains_key(&id) {
                 return Err(PolicyError::DuplicateId { file, rule });
             }
-            if self.demands.len() >= MAX_POLICIES {
+            if self.rules.len() >= MAX_POLICIES {
                 return Err(PolicyError::TooMany);
             }
             self.policies
@@ -193,7 +242,7 @@ impl PolicySet {
                     why: escape(&e.to_string(), MAX_COMPLAINT),
                 })?;
             self.profiles.extend(demands.profile.clone());
-            self.demands.insert(id, demands);
+            self.rules.insert(id, Rule { demands, place });
         }
         Ok(())
     }

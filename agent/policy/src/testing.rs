@@ -1,5 +1,7 @@
 //! What the tests of this crate share: short ways to ask.
 
+pub(crate) mod random;
+
 use jiff::Timestamp;
 use noderelay_pki::identity::{Identity, Role};
 use noderelay_pki::name::{AccountName, ClusterName, GroupName, NodeName, ProfileName, TrustDomain, UserName};

@@ -42,6 +42,23 @@ async fn the_same_publication_again_is_no_change() {
 }
 
 #[tokio::test]
+async fn once_the_node_is_known_only_its_policies_are_kept() {
+    let elsewhere = r#"@id("elsewhere") permit (principal, action, resource in Cluster::"elsewhere");"#;
+    let (fleet, now) = (Fleet::new(), Timestamp::now());
+    let publisher = Publisher::new(&fleet, &format!("{GOOD}{elsewhere}"), now).await;
+    let mut published = publisher.open(now).await;
+    let watch = published.watch();
+    let rules = || watch.borrow().policy.rules().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(rules(), ["elsewhere", "one"]);
+    let (cluster, node) = (ClusterName::parse("alpha").unwrap(), NodeName::parse("gpu-1").unwrap());
+    published.only_for(&cluster, &node);
+    assert_eq!((version(&watch), rules()), (1, vec!["one".to_owned()]));
+    publisher.publish(&format!("{BETTER}{elsewhere}"), now).await;
+    published.refresh(now).await;
+    assert_eq!((version(&watch), rules()), (2, vec!["two".to_owned()]));
+}
+
+#[tokio::test]
 async fn a_policy_that_cannot_be_used_changes_nothing() {
     let (fleet, now) = (Fleet::new(), Timestamp::now());
     let publisher = Publisher::new(&fleet, GOOD, now).await;

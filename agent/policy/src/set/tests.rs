@@ -13,13 +13,24 @@ fn rules_are_named_by_their_id_or_by_file_and_place() {
     let set = set(&text).unwrap();
     assert_eq!(set.rules().collect::<Vec<_>>(), ["mine", "test.1", "test.3"]);
     assert_eq!(set.version(), 7);
+    let place = |rule: &str| set.place(rule).unwrap().to_string();
+    assert_eq!(place("mine"), "policies/test.cedar, policy 2, @id(\"mine\")");
+    assert_eq!(place("test.3"), "policies/test.cedar, policy 3");
+    assert_eq!(set.place("test.2"), None);
 }
 
 #[test]
 fn more_than_ten_rules_of_a_file_keep_their_places() {
     let text: String = (1..=12).map(|n| format!("@profile(\"p{n}\") {PERMIT};\n")).collect();
     let set = set(&text).unwrap();
-    let profile = |rule: &str| set.demands[&PolicyId::new(rule)].profile.clone().unwrap().to_string();
+    let profile = |rule: &str| {
+        set.rules[&PolicyId::new(rule)]
+            .demands
+            .profile
+            .clone()
+            .unwrap()
+            .to_string()
+    };
     assert_eq!(
         (profile("test.2"), profile("test.11")),
         ("p2".to_owned(), "p11".to_owned())
