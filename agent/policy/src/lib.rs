@@ -24,6 +24,7 @@ mod question;
 mod set;
 mod slice;
 pub mod starter;
+pub mod table;
 #[cfg(test)]
 mod testing;
 

@@ -30,6 +30,11 @@ pub fn node_rules(cluster: &ClusterName) -> String {
     of(include_str!("starter/nodes.yaml"), cluster)
 }
 
+/// The starter test table for a cluster: what its starter policies mean.
+pub fn test_table(cluster: &ClusterName) -> String {
+    of(include_str!("starter/tests.yaml"), cluster)
+}
+
 /// The demo's policies: its operators may open shells and run commands, with a login.
 pub fn demo_policies(cluster: &ClusterName) -> Vec<(String, String)> {
     vec![("demo.cedar".to_owned(), of(include_str!("starter/demo.cedar"), cluster))]
