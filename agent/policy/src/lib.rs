@@ -16,14 +16,17 @@
 mod account;
 mod annotation;
 mod decide;
+pub mod diff;
 mod entity;
 mod explain;
 mod guard;
+pub mod lint;
 mod nodes;
 mod question;
 mod set;
 mod slice;
 pub mod starter;
+pub mod survey;
 pub mod table;
 #[cfg(test)]
 mod testing;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use noderelay_pki::identity::{Identity, Role};
 use noderelay_pki::name::{AccountName, ClusterName, GroupName, NodeName, ProfileName, TrustDomain, UserName};
 
+use crate::survey::Declared;
 use crate::{Action, Denial, Path, Permit, PolicyError, PolicySet, Question};
 
 pub(crate) const NODES: &str = "
@@ -25,6 +26,20 @@ pub(crate) fn set(text: &str) -> Result<PolicySet, PolicyError> {
         [("policies/test.cedar".to_owned(), text.as_bytes().to_vec())],
         NODES.as_bytes(),
     )
+}
+
+/// Clusters alpha and beta, and these groups of alpha.
+pub(crate) fn declared(groups: &[&str]) -> Declared {
+    let cluster = |name| ClusterName::parse(name).unwrap();
+    Declared {
+        trust_domain: TrustDomain::parse("example.org").unwrap(),
+        clusters: vec![cluster("alpha"), cluster("beta")],
+        groups: groups
+            .iter()
+            .map(|group| (cluster("alpha"), GroupName::parse(group).unwrap()))
+            .collect(),
+        persons: Vec::new(),
+    }
 }
 
 /// A question that owns its parts.
