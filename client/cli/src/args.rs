@@ -11,6 +11,9 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 mod examples;
+mod policy;
+
+pub use policy::{DiffArgs, ExplainArgs, LintArgs, PolicyCommand, PolicyInitArgs, SignRole, TestArgs};
 
 /// An audited shell on any node of a fleet, through a relay that cannot read it.
 #[derive(Debug, Parser)]
@@ -64,7 +67,7 @@ pub enum Command {
     /// A cluster CA by hand: without Kubernetes, for tests, for providers
     #[command(subcommand)]
     Pki(PkiCommand),
-    /// The signed policy: write, sign, publish, verify
+    /// The signed policy: write, ask, test, lint, compare, sign, publish, verify
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Check the configuration file and print what is in effect
@@ -299,84 +302,6 @@ pub struct SubjectArgs {
     /// Certificate of a relay
     #[arg(long, value_name = "NAME")]
     pub relay: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum PolicyCommand {
-    /// Write a policy repository with starter policies
-    #[command(after_help = examples::POLICY_INIT)]
-    Init(PolicyInitArgs),
-    /// Add one key holder's signature over what is there now
-    #[command(after_help = examples::POLICY_SIGN)]
-    Sign {
-        /// The policy repository
-        dir: PathBuf,
-        /// The signer's key
-        #[arg(long)]
-        key: PathBuf,
-        /// Which document
-        #[arg(long, value_enum, default_value = "targets")]
-        role: SignRole,
-    },
-    /// Assemble a publication from signed files
-    #[command(after_help = examples::POLICY_PUBLISH)]
-    Publish {
-        /// The policy repository
-        dir: PathBuf,
-        /// The pipeline's key
-        #[arg(long)]
-        key: PathBuf,
-        /// Directory of the publication
-        #[arg(long)]
-        to: PathBuf,
-    },
-    /// Check a publication as an agent would
-    #[command(after_help = examples::POLICY_VERIFY)]
-    Verify {
-        /// Directory of the publication
-        publication: PathBuf,
-        /// A root that is trusted beforehand
-        #[arg(long)]
-        root: Option<PathBuf>,
-        #[command(flatten)]
-        output: OutputArgs,
-    },
-}
-
-#[derive(Debug, Args)]
-pub struct PolicyInitArgs {
-    /// The repository's folder, new or empty
-    pub dir: PathBuf,
-    /// Trust domain of the fleet
-    #[arg(long)]
-    pub trust_domain: String,
-    /// Public keys of those who sign the root (repeatable)
-    #[arg(long = "root-key", required = true, value_name = "FILE.pub")]
-    pub root_keys: Vec<PathBuf>,
-    /// Public keys of policy signers (repeatable)
-    #[arg(long = "signer", required = true, value_name = "FILE.pub")]
-    pub signers: Vec<PathBuf>,
-    /// How many policy signers are needed
-    #[arg(long, default_value_t = 1)]
-    pub threshold: u64,
-    /// How many root signers are needed
-    #[arg(long, default_value_t = 1)]
-    pub root_threshold: u64,
-    /// Public key of the publishing pipeline
-    #[arg(long, value_name = "FILE.pub")]
-    pub pipeline: PathBuf,
-    /// A cluster: NAME=CA-CERTIFICATE (repeatable)
-    #[arg(long = "cluster", value_name = "NAME=FILE")]
-    pub clusters: Vec<String>,
-    /// A relay: CLUSTER/NAME=HOST:PORT (repeatable)
-    #[arg(long = "relay", value_name = "CLUSTER/NAME=HOST:PORT")]
-    pub relays: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SignRole {
-    Root,
-    Targets,
 }
 
 #[derive(Debug, Args)]

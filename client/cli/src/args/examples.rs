@@ -105,6 +105,38 @@ Examples:
     --signer alice.pub --signer bob.pub --threshold 2 --pipeline pipeline.pub \\
     --cluster lab=ca/ca.pem --relay lab/relay-1=192.0.2.1:7443";
 
+pub const POLICY_EXPLAIN: &str = "\
+The answer is the one of a node that has this policy: it comes from the same code. Exit code: 0 permitted, 1 denied.
+
+Examples:
+  noderelay policy explain policy --user alice --group oncall --cluster lab --node gpu-7 --action shell
+  noderelay policy explain policy --user alice --group oncall --cluster lab --node gpu-7 --action shell \\
+    --profile root --with-grant --reason INC-42
+  noderelay policy explain published --user bob --cluster lab --node gpu-7 --action exec \\
+    --at 2030-01-31T08:00:00Z -o json";
+
+pub const POLICY_TEST: &str = "\
+Exit code: 0 when every answer is as expected, else 1.
+
+Examples:
+  noderelay policy test policy                            every table in policy/tests
+  noderelay policy test policy --junit policy-tests.xml   for a build server, too";
+
+pub const POLICY_LINT: &str = "\
+Exit code: 0 without a finding of level error (with --strict: without any), else 1.
+
+Examples:
+  noderelay policy lint policy
+  noderelay policy lint policy --strict --days 30
+  noderelay policy lint published -o json";
+
+pub const POLICY_DIFF: &str = "\
+It compares answers, not texts: a rule that is renamed, or split in two, changes nothing. Exit code: 0.
+
+Examples:
+  noderelay policy diff published policy            what signing this would change
+  noderelay policy diff published policy -o json";
+
 pub const POLICY_SIGN: &str = "\
 Examples:
   noderelay policy sign policy --role root --key keys/root      keys and thresholds

@@ -56,7 +56,7 @@ fn execute(cli: Cli) -> Result<ExitCode> {
             let yaml = shown_yaml(serde_saphyr::to_string(&config)?, || json);
             out::text(&format!("# {file}\n{yaml}"))?;
         }
-        Command::Policy(command) => one_thread()?.block_on(policy::run(command))?,
+        Command::Policy(command) => return one_thread()?.block_on(policy::run(command)),
         Command::Shell(args) => return Ok(session::run(args, &global).into()),
         #[cfg(feature = "demo")]
         Command::Demo(args) => return demo(args, &global),

@@ -1,36 +1,43 @@
 //! `noderelay policy`: the policy repository, its signatures, its publication. The very crates that the agent uses.
 
 use std::path::Path;
+use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use jiff::Timestamp;
 use noderelay_bundle::author::{self, Draft};
 use noderelay_bundle::signing::SigningKey;
 use noderelay_bundle::{Publication, Role};
-use noderelay_pki::files;
-use noderelay_policy::PolicySet;
 use serde::Serialize;
 
 use crate::args::{Output, PolicyCommand, SignRole};
 use crate::out;
 
+mod diff;
+mod explain;
 mod init;
+mod lint;
+mod source;
+mod test;
 
-/// Largest root.
-const MAX_ROOT: usize = 1024 * 1024;
+use source::Source;
 
 /// Runs one of the commands.
-pub async fn run(command: PolicyCommand) -> Result<()> {
+pub async fn run(command: PolicyCommand) -> Result<ExitCode> {
     let now = Timestamp::now();
     match command {
-        PolicyCommand::Init(args) => init::run(args),
+        PolicyCommand::Explain(args) => return explain::run(args, now).await,
+        PolicyCommand::Test(args) => return test::run(args, now),
+        PolicyCommand::Lint(args) => return lint::run(args, now).await,
+        PolicyCommand::Diff(args) => diff::run(args).await?,
+        PolicyCommand::Init(args) => init::run(args)?,
         PolicyCommand::Sign { dir, key, role } => {
             let role = match role {
                 SignRole::Root => Role::Root,
                 SignRole::Targets => Role::Targets,
             };
             check_policies(&dir)?;
-            signed(&author::sign(&dir, &SigningKey::load(&key)?, role, now)?)
+            signed(&author::sign(&dir, &SigningKey::load(&key)?, role, now)?)?;
         }
         PolicyCommand::Publish { dir, key, to } => {
             check_policies(&dir)?;
@@ -39,40 +46,30 @@ pub async fn run(command: PolicyCommand) -> Result<()> {
                 "policy version {} published to {}",
                 publication.policy_version(),
                 to.display()
-            ))
+            ))?;
         }
         PolicyCommand::Verify {
             publication,
             root,
             output,
         } => {
-            let root = root.unwrap_or_else(|| publication.join("metadata/1.root.json"));
-            let root = files::read_bounded(&root, MAX_ROOT)?;
-            let publication = author::verify(&publication, &root).await?;
-            parse(&publication)?;
-            verified(&publication, now, output.output)
+            let publication = source::publication(&publication, root.as_deref()).await?;
+            noderelay_client::bundle::policy(&publication)?;
+            verified(&publication, now, output.output)?;
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a finding makes of the exit code.
+fn code(good: bool) -> ExitCode {
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// What a signer or the pipeline would put its name under is read as a node reads it first.
 fn check_policies(dir: &Path) -> Result<()> {
-    let mut policies = Vec::new();
-    let folder = dir.join("policies");
-    for entry in std::fs::read_dir(&folder).with_context(|| format!("folder {}", folder.display()))? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.ends_with(".cedar") {
-            policies.push((name, files::read_bounded(&path, MAX_ROOT)?));
-        }
-    }
-    let rules = files::read_bounded(&dir.join("nodes.yaml"), MAX_ROOT)?;
-    PolicySet::parse(0, policies, &rules)?;
+    Source::repository(dir)?.policy()?;
     Ok(())
-}
-
-fn parse(publication: &Publication) -> Result<PolicySet> {
-    Ok(noderelay_client::bundle::policy(publication)?)
 }
 
 fn signed(draft: &Draft) -> Result<()> {

@@ -1,7 +1,8 @@
 //! `noderelay policy init`: a policy repository to begin with.
 //!
 //! ```text
-//! --cluster, --relay ─> the fleet file      each cluster ─> starter policies, node rules      keys, thresholds ─> who signs
+//! --cluster, --relay ─> the fleet file      each cluster ─> starter policies with their tests, node rules
+//! keys, thresholds ─> who signs
 //! ```
 //!
 //! What it writes is a proposal: nothing of it counts before its signers have read and signed it.
@@ -30,6 +31,7 @@ pub(super) fn run(args: PolicyInitArgs) -> Result<()> {
     let trust_domain = TrustDomain::parse(&args.trust_domain)?;
     let mut clusters = clusters(&args.clusters)?;
     add_relays(&mut clusters, &args.relays)?;
+    let names: Vec<_> = clusters.iter().map(|cluster| cluster.name.clone()).collect();
     let spec = InitSpec {
         root: signers(args.root_threshold, &args.root_keys)?,
         targets: signers(args.threshold, &args.signers)?,
@@ -40,8 +42,9 @@ pub(super) fn run(args: PolicyInitArgs) -> Result<()> {
         trust_domain,
     };
     author::init(&args.dir, &spec)?;
+    write_tests(&args.dir, &names)?;
     out::line(&format!(
-        "policy repository in {}: read policies/, then `noderelay policy sign`",
+        "policy repository in {}: read policies/ and tests/, then `noderelay policy sign`",
         args.dir.display()
     ))
 }
@@ -94,6 +97,20 @@ fn policies(clusters: &[Cluster]) -> BTreeMap<String, Vec<u8>> {
         }
     }
     files
+}
+
+/// A test table for each cluster. They stay in the repository: nothing of them is published.
+fn write_tests(dir: &Path, clusters: &[ClusterName]) -> Result<()> {
+    let folder = dir.join(super::test::FOLDER);
+    std::fs::create_dir_all(&folder).with_context(|| format!("folder {}", folder.display()))?;
+    for cluster in clusters {
+        let name = match clusters.len() {
+            1 => "starter.yaml".to_owned(),
+            _ => format!("{cluster}-starter.yaml"),
+        };
+        files::write_atomic(&folder.join(name), starter::test_table(cluster).as_bytes(), 0o644)?;
+    }
+    Ok(())
 }
 
 /// The node rules of all clusters in one list.
