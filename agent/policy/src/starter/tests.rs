@@ -77,6 +77,35 @@ fn tenants_stay_apart() {
 }
 
 #[test]
+fn the_starter_policies_of_two_clusters_leave_each_other_alone() {
+    let (alpha, beta) = (cluster("alpha"), cluster("beta"));
+    let of = |cluster: &ClusterName| {
+        policies(cluster)
+            .into_iter()
+            .map(|(name, text)| {
+                (
+                    format!("{cluster}-{name}"),
+                    text.replace("@id(\"", &format!("@id(\"{cluster}-")),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    let set = parse(
+        [of(&alpha), of(&beta)].concat(),
+        "rules: [{nodes: '*/*', tenant: platform}]",
+    );
+    for name in [alpha, beta] {
+        let ask = |groups: &[&str]| Ask {
+            principal: user(name.as_str(), "alice"),
+            cluster: name.clone(),
+            ..Ask::alice(groups)
+        };
+        assert!(ask(&[ON_CALL_GROUP]).of(&set).is_ok(), "{name}");
+        assert_eq!(ask(&["others"]).of(&set).unwrap_err().kind, DenialKind::Forbidden);
+    }
+}
+
+#[test]
 fn the_demo_lets_its_operators_in_and_nobody_else() {
     let demo = cluster("demo");
     let set = parse(demo_policies(&demo), &demo_node_rules(&demo));
