@@ -15,7 +15,8 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,8 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
+use nix::sys::stat::{Mode, fchmod};
 use noderelay_pki::text::{Period, escape_lines};
 use prometheus_client::encoding::prometheus_text;
 use tokio::net::UnixListener;
@@ -91,8 +94,7 @@ impl Admin {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
             Err(cause) => return Err(failed(cause)),
         }
-        let listener = UnixListener::bind(path).map_err(failed)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let listener = private(path).map_err(failed)?;
         Ok(Self {
             listener: Some(listener),
             path: path.to_owned(),
@@ -123,6 +125,17 @@ impl Admin {
             () = stop.cancelled() => Ok(()),
         }
     }
+}
+
+/// A listener that nobody else can reach from its file's first moment on: Linux gives the file the mode that the socket has when it
+/// is bound.
+fn private(path: &Path) -> io::Result<UnixListener> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    listen(&socket, Backlog::MAXCONN)?;
+    UnixListener::from_std(socket.into())
 }
 
 impl Drop for Admin {

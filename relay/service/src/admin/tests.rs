@@ -3,6 +3,8 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 use crate::log::LogFormat;
 
