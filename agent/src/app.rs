@@ -217,7 +217,10 @@ impl Uplinks {
         for doors in wanted {
             if !self.running.contains_key(&doors) {
                 let stop = CancellationToken::new();
-                let dialer = Dialer::new(self.node.party.clone(), agent_transport());
+                let dialer = Dialer::new(
+                    self.node.party.clone(),
+                    agent_transport(self.node.config.limits.streams()),
+                );
                 let (node, said) = (Arc::clone(&self.node), self.said.clone());
                 let task = uplink::keep(node, dialer, doors.clone(), self.instance, said, stop.clone());
                 self.tasks.spawn(task);

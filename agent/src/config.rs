@@ -132,6 +132,13 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Streams that one relay may have open here: whoever was let in, and whoever is being looked at.
+    pub fn streams(&self) -> usize {
+        self.sessions
+            .saturating_add(self.standbys)
+            .saturating_add(self.handshakes)
+    }
+
     /// Refuses what would keep the agent from working.
     fn check(&self) -> Result<(), String> {
         let counts = [

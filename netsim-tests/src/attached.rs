@@ -71,7 +71,7 @@ pub async fn idle(
     };
     let tls = party(ca, Role::Node(node))?.client(expect, Leg::Outer, version::OUTER)?;
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-    config.transport_config(agent_transport());
+    config.transport_config(agent_transport(256));
     let connection = socket.connect_with(config, relay, SERVER_NAME)?.await?;
     hold(&connection).await?;
     Ok(connection)

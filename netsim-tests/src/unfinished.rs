@@ -83,7 +83,7 @@ fn party(fleet: &Fleet) -> Party {
 }
 
 async fn serve(address: &str, party: Party, act: Act, attached: mpsc::Sender<()>) {
-    let dialer = Dialer::new(party.clone(), agent_transport());
+    let dialer = Dialer::new(party.clone(), agent_transport(256));
     let link = dialer
         .dial(&[address.to_owned()], Expect::Relay { cluster: None })
         .await

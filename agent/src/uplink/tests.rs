@@ -68,7 +68,7 @@ impl Rig {
         let door = (relay.local_addr().unwrap().to_string(), Expect::Relay { cluster: None });
         let (said, heard) = mpsc::channel(16);
         let stop = CancellationToken::new();
-        let dialer = Dialer::new(node.party.clone(), agent_transport());
+        let dialer = Dialer::new(node.party.clone(), agent_transport(node.config.limits.streams()));
         tokio::spawn(keep(
             node,
             dialer,

@@ -19,14 +19,15 @@ const FIRST_RTT: Duration = Duration::from_millis(100);
 /// What one stream may have in flight on one leg. A session's bulk window (4 MiB) spans two legs, so both together keep
 /// it full: 160 Mbit/s at twice 100 ms.
 pub(crate) const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
-/// What all streams of one connection may have in flight towards us: all that there can be, each with its window full.
-/// Less would let a few sessions whose clients stall stop every other session of the node, its control stream included,
-/// as unread bytes count until they are read. It is a bound, not a need: a client has at most [`STREAMS_AT_RELAY`] streams
-/// (128 MiB), and a session that keeps to its own window holds 256 KiB with a terminal.
-const CONNECTION_WINDOW: u32 = (STREAMS_AT_AGENT + STREAMS_AT_RELAY) * STREAM_WINDOW;
-/// What one connection may hold for sending. Stalled streams don't use it up: what the peer's windows took is
-/// acknowledged, read or not, and nothing beyond them is taken from the writer.
-const SEND_WINDOW: u64 = 16 * 1024 * 1024;
+/// What all streams of one connection may have in flight towards a relay or client: as much as their own windows let in. Less would
+/// let a few sessions whose clients stall stop every other session of the node, its control stream included, as unread bytes
+/// count until they are read. How many streams a relay lets stall is its own bound.
+const CONNECTION_WINDOW: VarInt = VarInt::MAX;
+/// The same towards an agent, which reads whatever an honest client sends: its bound on what a relay can make it hold.
+const AGENT_WINDOW: u32 = 64 * 1024 * 1024;
+/// What one connection may hold for sending: it is unacknowledged, not unread, so stalled streams don't use it up. As much as a
+/// session's bulk window.
+const SEND_WINDOW: u64 = 4 * 1024 * 1024;
 /// Out-of-order handshake bytes: a chain with many groups is larger than the usual 16 KiB.
 const HANDSHAKE_BUFFER: usize = 64 * 1024;
 /// The largest UDP payload: an Ethernet frame of 9,000 bytes without the headers of IPv6 and UDP. A packet costs much the same
@@ -43,8 +44,6 @@ const PACKETS_PER_ACKNOWLEDGEMENT: u32 = 8;
 const STREAMS_AT_FIRST: u32 = 4;
 /// Streams that a client may have open at a relay; the relay allows them once it knows that it is one.
 pub const STREAMS_AT_RELAY: u32 = 64;
-/// Streams that a relay may have open at an agent: one for each session or channel.
-const STREAMS_AT_AGENT: u32 = 256;
 
 /// For clients: nobody opens streams towards them.
 pub fn client_transport() -> Arc<TransportConfig> {
@@ -56,9 +55,11 @@ pub fn relay_transport() -> Arc<TransportConfig> {
     Arc::new(transport(KEEPALIVE, STREAMS_AT_FIRST))
 }
 
-/// For agents: the relay opens one stream for each session.
-pub fn agent_transport() -> Arc<TransportConfig> {
-    Arc::new(transport(KEEPALIVE, STREAMS_AT_AGENT))
+/// For agents: the relay opens one stream for each session, standby and handshake, up to `streams`.
+pub fn agent_transport(streams: usize) -> Arc<TransportConfig> {
+    let mut config = transport(KEEPALIVE, u32::try_from(streams).unwrap_or(u32::MAX));
+    config.receive_window(AGENT_WINDOW.into());
+    Arc::new(config)
 }
 
 /// With another keepalive (at most half of [`IDLE`] is used) and number of streams that the peer may open.
@@ -71,7 +72,7 @@ pub fn transport(keepalive: Duration, streams: u32) -> TransportConfig {
         .max_concurrent_bidi_streams(VarInt::from_u32(streams))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
-        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .receive_window(CONNECTION_WINDOW)
         .send_window(SEND_WINDOW)
         .crypto_buffer_size(HANDSHAKE_BUFFER)
         .datagram_receive_buffer_size(None)

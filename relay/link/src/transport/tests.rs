@@ -11,7 +11,7 @@ const STALLED: usize = 8;
 async fn stalled_streams_of_an_agent_do_not_hold_up_the_others() {
     let fleet = Fleet::new();
     let (relay, address) = fleet.relay("relay/r1");
-    let agent = Dialer::new(fleet.party("node/n1"), agent_transport());
+    let agent = Dialer::new(fleet.party("node/n1"), agent_transport(256));
     let addresses = [address.to_string()];
     let (link, at_relay) = tokio::join!(soon(agent.dial(&addresses, RELAY)), next(&relay));
     let at_agent = link.as_ref().unwrap().connection.clone();

@@ -258,7 +258,11 @@ pub async fn ask(path: &Path, what: &str) -> String {
 }
 
 pub async fn dial(party: Party, address: SocketAddr, agent: bool) -> Link {
-    let transport = if agent { agent_transport() } else { client_transport() };
+    let transport = if agent {
+        agent_transport(256)
+    } else {
+        client_transport()
+    };
     let expect = Expect::Relay {
         cluster: Some(cluster("home")),
     };
