@@ -117,6 +117,11 @@ fn fix(code: Code, node: &str, open: bool) -> String {
         | Code::RelayTimeout
         | Code::RelayNextHop
         | Code::RelayInternal => "Try again, or name another relay with --relay HOST:PORT.".into(),
+        Code::RelayGaveWay => {
+            "The relay is short of memory, and this output was not read for long: read it, or send it to a file. \
+            What ran may still run; open a new session to look."
+                .into()
+        }
         Code::RelayVersion | Code::RelayBadHeader | Code::ProtocolVersion => {
             "Compare the versions: noderelay --version here, and those of the relay and of the agent. Update the \
                 older one."

@@ -32,6 +32,7 @@ use crate::material::{self, Material};
 use crate::metrics::Metrics;
 use crate::quota::Quotas;
 use crate::refusals::Refusals;
+use crate::stalled::{PATIENCE, Stalled};
 use crate::state::{Relay, Stop, now};
 use crate::wire::wire;
 
@@ -54,6 +55,7 @@ pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: Cancellat
         registry: Registry::new(),
         gate: Gate::new(config.limits.gate()),
         quotas: Quotas::new(config.limits.quotas()),
+        stalled: Stalled::new(config.limits.stalled_streams as usize, PATIENCE),
         refusals: Refusals::default(),
         metrics: Metrics::new(),
         health: Health::new(&["listener", material::IDENTITY, material::BUNDLE, DRAINING]),

@@ -38,6 +38,7 @@ use noderelay_service::metrics::Held;
 const CODES: fn() -> Codes = || Codes {
     lost: wire(Code::TransportLost),
     aborted: wire(Code::RelayDraining),
+    gave_way: wire(Code::RelayGaveWay),
 };
 
 /// Why a stream was not spliced.
@@ -152,7 +153,7 @@ async fn serve_stream(relay: Arc<Relay>, who: Identity, mut near: Ends, draining
     let (to_node, to_client) = (relay.metrics.bytes(Way::ToNode), relay.metrics.bytes(Way::ToClient));
     let count_out = |n| _ = to_node.inc_by(n);
     let count_back = |n| _ = to_client.inc_by(n);
-    let (out, back) = splice(near, far, first, CODES(), count_out, count_back).await;
+    let (out, back) = splice(near, far, first, CODES(), (&relay.stalled, &who), count_out, count_back).await;
     info!(
         %node,
         to_node = out.bytes,

@@ -93,6 +93,9 @@ pub struct Limits {
     pub streams: u32,
     /// Streams of one person: one command on many nodes opens one for each.
     pub streams_per_person: u32,
+    /// Streams (each direction by itself) whose receiver takes nothing for a second, before one has to give way: each may hold its window
+    /// of 2 MiB here.
+    pub stalled_streams: u32,
     /// Connections and streams that one person may open at once.
     pub opens_at_once: u32,
     /// Connections and streams that one person may open each second, on and on.
@@ -110,6 +113,7 @@ impl Default for Limits {
             connections_per_person: 64,
             streams: 4_096,
             streams_per_person: 256,
+            stalled_streams: 128,
             opens_at_once: 512,
             opens_per_second: 50,
         }
@@ -244,6 +248,7 @@ impl Limits {
             ("connections_per_person", self.connections_per_person, 100_000),
             ("streams", self.streams, 1_000_000),
             ("streams_per_person", self.streams_per_person, 100_000),
+            ("stalled_streams", self.stalled_streams, 1_000_000),
             ("opens_at_once", self.opens_at_once, 1_000_000),
             ("opens_per_second", self.opens_per_second, 100_000),
         ] {

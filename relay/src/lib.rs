@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Follow a session in this order: [`mod@app`] (wiring), `listen`, `admit`, `client`, [`route`], [`splice`]; an agent's
-//! side: `control`, [`attached`]. Around them: [`config`], `material` (identity and bundle, re-read), [`metrics`],
+//! side: `control`, [`attached`]. Around them: [`config`], `material` (identity and bundle, re-read), [`metrics`], [`stalled`],
 //! `admin`, [`cli`].
 //!
 //! What a relay never does: reads or changes a session, says who a user is, authorizes, ends anything for good (its
@@ -29,6 +29,7 @@ mod quota;
 mod refusals;
 pub mod route;
 pub mod splice;
+pub mod stalled;
 mod state;
 mod wire;
 

@@ -118,6 +118,9 @@ pub struct Metrics {
     pub streams_routed: Counter,
     /// Streams that were refused, by code.
     pub streams_refused: Family<ByCode, Counter>,
+    /// Directions of streams whose receiver takes nothing.
+    pub streams_stalled: Gauge,
+    gave_way: Counter,
     to_node: Counter,
     to_client: Counter,
     /// Nodes with an agent.
@@ -149,6 +152,8 @@ impl Metrics {
             streams_open: Gauge::default(),
             streams_routed: Counter::default(),
             streams_refused: Family::default(),
+            streams_stalled: Gauge::default(),
+            gave_way: Counter::default(),
             to_node: bytes.get_or_create_owned(&ByWay { way: Way::ToNode }),
             to_client: bytes.get_or_create_owned(&ByWay { way: Way::ToClient }),
             agents_attached: Gauge::default(),
@@ -193,6 +198,16 @@ impl Metrics {
             "streams_refused",
             "Streams that were refused by code",
             metrics.streams_refused.clone(),
+        );
+        registry.register(
+            "streams_stalled",
+            "Directions of streams whose receiver takes nothing",
+            metrics.streams_stalled.clone(),
+        );
+        registry.register(
+            "streams_gave_way",
+            "Streams that were ended because too many were stalled",
+            metrics.gave_way.clone(),
         );
         registry.register("spliced_bytes", "Bytes handed on by direction", bytes);
         registry.register(
@@ -243,6 +258,14 @@ impl Metrics {
     /// Counts a first packet that led to no handshake.
     pub fn turned_away(&self, answer: Turned) {
         self.turned_away.get_or_create(&ByTurned { answer }).inc();
+    }
+
+    /// Sets what is known of stalled streams: how many there are, and how many ever had to give way.
+    pub fn stalled(&self, (now, gave_way): (usize, u64)) {
+        self.streams_stalled.set(i64::try_from(now).unwrap_or(i64::MAX));
+        self.gave_way
+            .inner()
+            .store(gave_way, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Counts a conflict.

@@ -7,20 +7,25 @@
 //!   A resets its half (code) → reset B's half with that code
 //!   B stops reading (code)   → stop reading from A with that code
 //!   a connection is lost     → the other side is told with the code for a lost path
+//!   B takes nothing, and too many do → both halves end with the code for giving way
 //! ```
 //!
 //! Back-pressure is the streams' own flow control: a direction reads again only when its sink took everything that was
 //! read, so a sink that stalls holds at most one batch here, and the source stops at its window. The two directions
 //! never wait for each other, and bulk makes way for keystrokes (`Urgency`). A few chunks are handed on as they were received; many that were
-//! read at once are joined into one.
+//! read at once are joined into one. A sink that takes nothing for long needs a place among those that do ([`crate::stalled`]).
 //!
 //! Never: reads a meaning into the bytes, times a stream out, or ends a half *cleanly* that its sender did not finish
 //! (dropping a half-copied stream resets it, so that a cut can't be taken for an end).
 
 use bytes::{Bytes, BytesMut};
 use noderelay_link::Urgency;
+use noderelay_pki::Identity;
 use quinn::{ReadError, RecvStream, ResetError, SendStream, StoppedError, VarInt, WriteError};
+use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use crate::stalled::{Patience, Stalled};
 
 /// Chunks handed on at once. A chunk is what one packet carried (about 1.4 kB on an ordinary path), so a batch is
 /// about 45 kB: enough to amortise a wake-up, little enough to hold for every stalled stream.
@@ -36,6 +41,8 @@ pub struct Codes {
     pub lost: VarInt,
     /// The splice was dropped before its end: the relay is going.
     pub aborted: VarInt,
+    /// Its sink takes nothing, and there is no room for one more like it.
+    pub gave_way: VarInt,
 }
 
 /// Why one direction ended.
@@ -51,6 +58,8 @@ pub enum End {
     SourceLost,
     /// The sink's connection is gone.
     SinkLost,
+    /// A sink of the stream took nothing, and the stream had to give way.
+    GaveWay,
 }
 
 /// What one direction did.
@@ -175,31 +184,67 @@ impl Ends {
 /// Copies in both directions until both have ended; returns `(near → far, far → near)`.
 ///
 /// `first` are bytes that were read from the near side already and go out before anything else. `count` is called with
-/// the direction's bytes as they are handed on.
+/// the direction's bytes as they are handed on. `who` is whose stream it is, when it needs a place among the stalled ones.
 pub async fn splice(
     near: Ends,
     far: Ends,
     first: Bytes,
     codes: Codes,
+    (stalled, who): (&Stalled, &Identity),
     count_out: impl Fn(u64),
     count_back: impl Fn(u64),
 ) -> (Flow, Flow) {
     // Both directions on one task: against a task for each, bulk, echo and memory (5 kB an idle stream, both peers
     // included) were the same within the noise of the measurement, and one task is one thing to end.
+    let (out, back) = (Notify::new(), Notify::new());
+    let patience = || Patience::new(stalled, who);
     tokio::join!(
-        pump(near.source, far.sink, first, codes, count_out),
-        pump(far.source, near.sink, Bytes::new(), codes, count_back),
+        async {
+            let flow = pump(near.source, far.sink, first, codes, patience(), &out, count_out).await;
+            if flow.end == End::GaveWay {
+                back.notify_one();
+            }
+            flow
+        },
+        async {
+            let flow = pump(
+                far.source,
+                near.sink,
+                Bytes::new(),
+                codes,
+                patience(),
+                &back,
+                count_back,
+            )
+            .await;
+            if flow.end == End::GaveWay {
+                out.notify_one();
+            }
+            flow
+        },
     )
 }
 
-/// One direction.
-pub async fn pump(mut source: Source, mut sink: Sink, first: Bytes, codes: Codes, count: impl Fn(u64)) -> Flow {
+/// One direction; `cut` when the other one gave way.
+async fn pump(
+    mut source: Source,
+    mut sink: Sink,
+    first: Bytes,
+    codes: Codes,
+    patience: Patience<'_>,
+    cut: &Notify,
+    count: impl Fn(u64),
+) -> Flow {
     let mut bytes = 0;
-    let end = copy(&mut source, &mut sink, first, |n| {
+    let copied = copy(&mut source, &mut sink, first, patience, |n| {
         bytes += n;
         count(n);
-    })
-    .await;
+    });
+    let end = tokio::select! {
+        biased;
+        end = copied => end,
+        () = cut.notified() => End::GaveWay,
+    };
     match end {
         End::Finished => source.ended(),
         End::Reset(code) => {
@@ -212,11 +257,21 @@ pub async fn pump(mut source: Source, mut sink: Sink, first: Bytes, codes: Codes
             source.stop(code);
         }
         End::SinkLost => source.stop(codes.lost),
+        End::GaveWay => {
+            sink.reset(codes.gave_way);
+            source.stop(codes.gave_way);
+        }
     }
     Flow { bytes, end }
 }
 
-async fn copy(source: &mut Source, sink: &mut Sink, first: Bytes, mut count: impl FnMut(u64)) -> End {
+async fn copy(
+    source: &mut Source,
+    sink: &mut Sink,
+    first: Bytes,
+    mut patience: Patience<'_>,
+    mut count: impl FnMut(u64),
+) -> End {
     let stopped = sink.stream.stopped();
     tokio::pin!(stopped);
     let mut batch = [const { Bytes::new() }; BATCH];
@@ -227,6 +282,7 @@ async fn copy(source: &mut Source, sink: &mut Sink, first: Bytes, mut count: imp
     }
     loop {
         let mut rest = batch.get_mut(..filled).unwrap_or_default();
+        patience.again();
         while !rest.is_empty() {
             let written = tokio::select! {
                 biased;
@@ -239,6 +295,7 @@ async fn copy(source: &mut Source, sink: &mut Sink, first: Bytes, mut count: imp
                 },
                 // While the sink stalls nobody reads the source: its reset has to be heard all the same.
                 end = cut_off(&mut source.stream) => return end,
+                () = patience.gives_way() => return End::GaveWay,
             };
             count(written.bytes as u64);
             if let Some(priority) = urgency.wrote(written.bytes, Instant::now()) {

@@ -23,6 +23,7 @@ use crate::metrics::Metrics;
 use crate::quota::Quotas;
 use crate::refusals::Refusals;
 use crate::route::Map;
+use crate::stalled::Stalled;
 use noderelay_service::{Health, Part, Report};
 
 /// A running relay.
@@ -37,6 +38,8 @@ pub(crate) struct Relay {
     pub(crate) registry: Registry<AgentLink>,
     pub(crate) gate: Gate,
     pub(crate) quotas: Quotas,
+    /// Streams whose receiver takes nothing.
+    pub(crate) stalled: Stalled,
     /// What is written of refusals.
     pub(crate) refusals: Refusals,
     pub(crate) metrics: Metrics,
@@ -68,6 +71,7 @@ impl Report for Relay {
         self.metrics
             .handshakes
             .set(i64::try_from(self.gate.under_way()).unwrap_or(i64::MAX));
+        self.metrics.stalled(self.stalled.counts());
         self.metrics
             .agents_parked
             .set(i64::try_from(counts.parked).unwrap_or(i64::MAX));

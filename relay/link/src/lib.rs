@@ -23,6 +23,7 @@ pub use dial::{Attempt, Cause, DialError, Dialer};
 pub use endpoint::{Restart, client_endpoint, server_config, server_endpoint};
 pub use link::{Link, LinkError, Lost, accepted};
 pub use refused::identity_code;
+pub use runtime::Runtime;
 pub use stream::{Stream, lost, peer_refusal};
 pub use transport::{agent_transport, client_transport, relay_transport};
 pub use urgency::Urgency;

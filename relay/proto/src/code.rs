@@ -166,6 +166,7 @@ codes! {
     RelayNextHop 116 "relay.next_hop" Relay Refused "The next relay or the agent's connection failed.";
     RelayTimeout 117 "relay.timeout" Relay Refused "The peer did not send its header in time.";
     RelayInternal 118 "relay.internal" Relay Refused "The relay failed by its own fault.";
+    RelayGaveWay 119 "relay.gave_way" Relay Refused "The relay had no room left for what nobody reads, and ended this stream.";
 
     TransportLost 200 "transport.lost" Client Transport "The path was lost under a running session.";
     TransportUnreachable 201 "transport.unreachable" Client Transport "No address of the relay could be reached.";

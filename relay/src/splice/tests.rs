@@ -12,6 +12,7 @@ use super::*;
 const CODES: Codes = Codes {
     lost: VarInt::from_u32(200),
     aborted: VarInt::from_u32(150),
+    gave_way: VarInt::from_u32(119),
 };
 const WINDOW: u32 = 64 * 1024;
 const BOUND: Duration = Duration::from_secs(20);
@@ -43,6 +44,7 @@ async fn leg() -> Leg {
     let mut transport = TransportConfig::default();
     transport
         .stream_receive_window(WINDOW.into())
+        .keep_alive_interval(Some(Duration::from_millis(300)))
         .max_idle_timeout(Some(Duration::from_secs(2).try_into().unwrap()));
     let transport = Arc::new(transport);
 
@@ -75,7 +77,16 @@ struct Joined {
     far: Leg,
 }
 
+fn who(name: &str) -> Identity {
+    Identity::parse(&format!("spiffe://fleet.example/cluster/east/{name}")).unwrap()
+}
+
 async fn joined() -> Joined {
+    joined_among(Stalled::new(1000, Duration::from_secs(1)), "user/alice").await
+}
+
+async fn joined_among(stalled: Stalled, name: &str) -> Joined {
+    let who = who(name);
     let (near, far) = tokio::join!(leg(), leg());
     // A stream is seen by the other side once it carries something: `>` is eaten before the splice.
     let mut client = near.outer.open_bi().await.unwrap();
@@ -95,6 +106,7 @@ async fn joined() -> Joined {
             far_ends,
             Bytes::new(),
             CODES,
+            (&stalled, &who),
             |n| _ = counted.fetch_add(n, Ordering::Relaxed),
             |_| (),
         )
@@ -180,14 +192,19 @@ async fn first_bytes_go_before_everything_else() {
     client.0.finish().unwrap();
     let near_ends = Ends::new(near.inner.accept_bi().await.unwrap(), CODES.aborted);
     let far_ends = Ends::new(far.outer.open_bi().await.unwrap(), CODES.aborted);
-    let task = tokio::spawn(splice(
-        near_ends,
-        far_ends,
-        Bytes::from_static(b"first "),
-        CODES,
-        |_| (),
-        |_| (),
-    ));
+    let (stalled, who) = (Stalled::new(1000, Duration::from_secs(1)), who("user/alice"));
+    let task = tokio::spawn(async move {
+        splice(
+            near_ends,
+            far_ends,
+            Bytes::from_static(b"first "),
+            CODES,
+            (&stalled, &who),
+            |_| (),
+            |_| (),
+        )
+        .await
+    });
     let mut node = far.inner.accept_bi().await.unwrap();
     assert_eq!(node.1.read_to_end(100).await.unwrap(), b"first second");
     node.0.finish().unwrap();
@@ -418,4 +435,57 @@ async fn a_refused_stream_says_its_code_in_both_directions() {
         quinn::ReadToEndError::Read(ReadError::Reset(101u32.into()))
     );
     assert_eq!(client.0.stopped().await.unwrap(), Some(101u32.into()));
+}
+
+/// Writes until the splice holds what nobody reads, and the window is full.
+async fn fill(send: &mut SendStream) {
+    let chunk = vec![7; 16 * 1024];
+    while let Ok(written) = tokio::time::timeout(Duration::from_millis(100), send.write_all(&chunk)).await {
+        written.unwrap();
+    }
+}
+
+async fn until(stalled: &Stalled, counts: (usize, u64)) {
+    let looks = async {
+        while stalled.counts() != counts {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let seen = tokio::time::timeout(BOUND, looks).await;
+    assert!(seen.is_ok(), "stalled, gave way: {:?}", stalled.counts());
+}
+
+#[tokio::test]
+async fn of_too_many_streams_that_nobody_reads_the_greediest_persons_gives_way() {
+    let stalled = Stalled::new(2, Duration::from_millis(50));
+    let mut alice = joined_among(stalled.clone(), "user/alice").await;
+    fill(&mut alice.client.0).await;
+    let mut bob = joined_among(stalled.clone(), "user/bob").await;
+    fill(&mut bob.client.0).await;
+    until(&stalled, (2, 0)).await;
+    // A third one is one too many, and alice has two then.
+    let mut more = joined_among(stalled.clone(), "user/alice").await;
+    fill(&mut more.client.0).await;
+    let (out, back) = flows(alice.splice).await;
+    assert_eq!([out.end, back.end], [End::GaveWay; 2]);
+    assert_eq!(stalled.counts(), (2, 1));
+    let stopped = tokio::time::timeout(BOUND, alice.client.0.stopped()).await.unwrap();
+    assert_eq!(stopped.unwrap(), Some(CODES.gave_way));
+    // Whoever is read again gives the place back, and has lost nothing.
+    let reads = async {
+        let mut seen = 0;
+        while seen < u64::from(WINDOW) {
+            seen += bob
+                .node
+                .1
+                .read_chunk(usize::MAX, true)
+                .await
+                .unwrap()
+                .unwrap()
+                .bytes
+                .len() as u64;
+        }
+    };
+    tokio::time::timeout(BOUND, reads).await.unwrap();
+    until(&stalled, (1, 1)).await;
 }
