@@ -125,17 +125,18 @@ fn check_config(path: &Path) -> Result<()> {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
-/// The directive that lets audit events through: evidence is no matter of taste.
-const AUDIT: &str = "audit=info";
-
-/// Logs on stderr; `RUST_LOG` changes the filter.
+/// Logs on stderr; `RUST_LOG` changes the filter, past which audit events go: evidence is no matter of taste.
 ///
 /// # Errors
 /// As [`Log::begin`].
 pub fn init_logs(format: LogFormat) -> Result<&'static Log> {
     // An empty variable is as good as none.
     let chosen = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
-    Ok(Log::begin(format, chosen.as_deref().unwrap_or("info"), Some(AUDIT))?)
+    Ok(Log::begin(
+        format,
+        chosen.as_deref().unwrap_or("info"),
+        Some(crate::events::TARGET),
+    )?)
 }
 
 /// Version, commit and protocol version.

@@ -7,7 +7,7 @@
 //!
 //! A full disk or a collector that went away costs lines, never the program that wrote them (a log library would say so on
 //! standard error, which is that very place, and panic); nor does a collector that stands still. How many were lost is said
-//! with the next line that gets through.
+//! with the next line that gets through, by whoever writes to that place: only it knows what got through.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,6 +43,19 @@ struct Lost {
 impl Lost {
     const NONE: Self = Self { lines: 0, cut: false };
 
+    /// The line that says so.
+    fn said(&self, json: bool) -> String {
+        let end = if self.cut { "\n" } else { "" };
+        let lines = self.lines;
+        match (lines, json) {
+            (0, _) => String::new(),
+            (_, true) => format!(
+                "{end}{{\"level\":\"ERROR\",\"message\":\"lines of this log could not be written\",\"lines\":{lines}}}\n"
+            ),
+            (_, false) => format!("{end}ERROR lines of this log could not be written lines={lines}\n"),
+        }
+    }
+
     fn add(&mut self, lines: u64, cut: bool) {
         TOTAL.fetch_add(lines, Ordering::Relaxed);
         self.lines = self.lines.saturating_add(lines);
@@ -57,19 +70,43 @@ pub struct LogLines<W> {
     out: W,
     json: bool,
     lost: &'static Mutex<Lost>,
+    /// What `out` takes got through.
+    at_place: bool,
+}
+
+impl LogLines<Background> {
+    /// Lines of the form that the background was made for.
+    pub fn behind(out: Background) -> Self {
+        let (json, lost) = (out.queue.json, out.queue.lost);
+        let at_place = false;
+        Self {
+            out,
+            json,
+            lost,
+            at_place,
+        }
+    }
 }
 
 impl<W: Write> LogLines<W> {
     /// Lines for people.
     pub fn text(out: W) -> Self {
-        let (json, lost) = (false, &LOST);
-        Self { out, json, lost }
+        Self::at_place(out, false)
     }
 
     /// Lines of JSON.
     pub fn json(out: W) -> Self {
-        let (json, lost) = (true, &LOST);
-        Self { out, json, lost }
+        Self::at_place(out, true)
+    }
+
+    fn at_place(out: W, json: bool) -> Self {
+        let (lost, at_place) = (&LOST, true);
+        Self {
+            out,
+            json,
+            lost,
+            at_place,
+        }
     }
 
     fn shown(&self, line: &[u8]) -> String {
@@ -87,27 +124,16 @@ impl<W: Write> LogLines<W> {
         }
         shown
     }
-
-    fn missing(&self, lost: &Lost) -> String {
-        let end = if lost.cut { "\n" } else { "" };
-        let lines = lost.lines;
-        match (lines, self.json) {
-            (0, _) => String::new(),
-            (_, true) => format!(
-                "{end}{{\"level\":\"ERROR\",\"message\":\"lines of this log could not be written\",\"lines\":{lines}}}\n"
-            ),
-            (_, false) => format!("{end}ERROR lines of this log could not be written lines={lines}\n"),
-        }
-    }
 }
 
 impl<W: Write> Write for LogLines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut lost = locked(self.lost);
-        let text = self.missing(&lost) + &self.shown(line);
-        match put(&mut self.out, text.as_bytes()) {
-            Ok(()) => *lost = Lost::NONE,
-            Err(left) => lost.add(1, left.len() < text.len()),
+        let shown = self.shown(line);
+        if self.at_place {
+            through(&mut self.out, self.json, self.lost, shown.as_bytes());
+        } else {
+            // Whatever becomes of it is counted there.
+            let _ = self.out.write_all(shown.as_bytes());
         }
         Ok(line.len())
     }
@@ -117,6 +143,34 @@ impl<W: Write> Write for LogLines<W> {
         let _ = self.out.flush();
         Ok(())
     }
+}
+
+/// Writes lines to the place itself, behind one that says what did not get through before.
+fn through(out: &mut impl Write, json: bool, lost: &Mutex<Lost>, lines: &[u8]) {
+    if lines.is_empty() {
+        return;
+    }
+    let (told, mut text) = {
+        let lost = locked(lost);
+        (lost.lines, lost.said(json).into_bytes())
+    };
+    let first = text.len();
+    text.extend_from_slice(lines);
+    let outcome = put(out, &text);
+    let left = outcome.err().unwrap_or_default();
+    let written = text.len() - left.len();
+    let mut lost = locked(lost);
+    if written >= first {
+        lost.lines = lost.lines.saturating_sub(told);
+    }
+    if let Some(last) = text.get(..written).and_then(<[u8]>::last) {
+        lost.cut = *last != b'\n' && !left.is_empty();
+    }
+    // Not the one that says so: it is said again.
+    let ours = left.get(left.len().saturating_sub(lines.len())..).unwrap_or_default();
+    let missing = ours.iter().filter(|byte| **byte == b'\n').count();
+    let cut = lost.cut;
+    lost.add(missing.try_into().unwrap_or(u64::MAX), cut);
 }
 
 /// Writes all of it, or gives what is left.
@@ -137,7 +191,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A place for lines behind a thread of its own, which alone waits for whoever reads there. Lines are taken whole or, when
-/// too many wait already, not at all.
+/// too many wait already, not at all: then they are counted.
 #[derive(Debug, Clone)]
 pub struct Background {
     queue: Arc<Queue>,
@@ -148,30 +202,41 @@ struct Queue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
     room: usize,
+    json: bool,
     lost: &'static Mutex<Lost>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     text: Vec<u8>,
+    /// How many lines are missing, and before which byte of the text.
+    gaps: Vec<(usize, u64)>,
+    /// Missing behind the text.
+    missing: u64,
     /// What was taken before is not out yet.
     busy: bool,
 }
 
 impl Background {
-    /// Begins the thread, which ends with the process.
+    /// Begins the thread, which ends with the process; `json` is the form of the lines.
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn new(out: impl Write + Send + 'static) -> io::Result<Self> {
-        Self::with(out, ROOM, &LOST)
+    pub fn new(out: impl Write + Send + 'static, json: bool) -> io::Result<Self> {
+        Self::with(out, json, ROOM, &LOST)
     }
 
-    fn with(mut out: impl Write + Send + 'static, room: usize, lost: &'static Mutex<Lost>) -> io::Result<Self> {
+    fn with(
+        mut out: impl Write + Send + 'static,
+        json: bool,
+        room: usize,
+        lost: &'static Mutex<Lost>,
+    ) -> io::Result<Self> {
         let queue = Arc::new(Queue {
             waiting: Mutex::default(),
             changed: Condvar::new(),
             room,
+            json,
             lost,
         });
         let taken = Arc::clone(&queue);
@@ -192,7 +257,7 @@ impl Background {
 
 /// Says on standard error why a service ends. Whoever reads there may stand still: then it ends without.
 pub fn last_words(text: &str) {
-    let said = Background::new(io::stderr()).and_then(|mut out| {
+    let said = Background::new(io::stderr(), false).and_then(|mut out| {
         out.write_all(text.as_bytes())?;
         out.finish();
         Ok(())
@@ -205,7 +270,7 @@ pub fn last_words(text: &str) {
 
 impl Queue {
     fn serve(&self, out: &mut impl Write) {
-        let mut text = Vec::new();
+        let (mut text, mut gaps) = (Vec::new(), Vec::new());
         loop {
             {
                 let mut waiting = locked(&self.waiting);
@@ -216,13 +281,15 @@ impl Queue {
                 waiting = waited.unwrap_or_else(PoisonError::into_inner);
                 waiting.busy = true;
                 text.clear();
+                gaps.clear();
                 std::mem::swap(&mut text, &mut waiting.text);
+                std::mem::swap(&mut gaps, &mut waiting.gaps);
             }
-            if let Err(left) = put(out, &text) {
-                let lines = left.iter().filter(|byte| **byte == b'\n').count();
-                let before = text.len().checked_sub(left.len() + 1).and_then(|last| text.get(last));
-                let cut = before.is_some_and(|last| *last != b'\n');
-                locked(self.lost).add(lines.try_into().unwrap_or(u64::MAX), cut);
+            let mut from = 0;
+            for (at, missing) in gaps.drain(..).chain([(text.len(), 0)]) {
+                through(out, self.json, self.lost, text.get(from..at).unwrap_or_default());
+                locked(self.lost).lines += missing;
+                from = at;
             }
         }
     }
@@ -232,7 +299,14 @@ impl Write for Background {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         let mut waiting = locked(&self.queue.waiting);
         if waiting.text.len() + text.len() > self.queue.room {
-            return Err(io::ErrorKind::WouldBlock.into());
+            TOTAL.fetch_add(1, Ordering::Relaxed);
+            waiting.missing += 1;
+            return Ok(text.len());
+        }
+        let missing = std::mem::take(&mut waiting.missing);
+        if missing > 0 {
+            let at = waiting.text.len();
+            waiting.gaps.push((at, missing));
         }
         waiting.text.extend_from_slice(text);
         self.queue.changed.notify_all();

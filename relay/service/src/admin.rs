@@ -15,8 +15,8 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,8 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket};
 use nix::sys::stat::{Mode, fchmod};
 use noderelay_pki::text::{Period, escape_lines};
 use prometheus_client::encoding::prometheus_text;
@@ -74,6 +75,8 @@ pub enum AdminError {
 pub struct Admin {
     listener: Option<UnixListener>,
     path: PathBuf,
+    /// Device and number of the socket's file: another program may have put its own there since.
+    file: (u64, u64),
 }
 
 impl Admin {
@@ -86,7 +89,7 @@ impl Admin {
         match fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => return Err(AdminError::NotASocket(path.to_owned())),
             Ok(_) => {
-                if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                if is_served(path).map_err(failed)? {
                     return Err(AdminError::InUse(path.to_owned()));
                 }
                 fs::remove_file(path).map_err(failed)?;
@@ -95,9 +98,11 @@ impl Admin {
             Err(cause) => return Err(failed(cause)),
         }
         let listener = private(path).map_err(failed)?;
+        let ours = fs::symlink_metadata(path).map_err(failed)?;
         Ok(Self {
             listener: Some(listener),
             path: path.to_owned(),
+            file: (ours.dev(), ours.ino()),
         })
     }
 
@@ -127,11 +132,26 @@ impl Admin {
     }
 }
 
+/// Whether a process listens on it. Never waits for one; who may not ask does not know, which is an error.
+fn is_served(path: &Path) -> io::Result<bool> {
+    let asks = stream_socket()?;
+    match connect(asks.as_raw_fd(), &UnixAddr::new(path)?) {
+        // Its queue is full.
+        Ok(()) | Err(Errno::EAGAIN) => Ok(true),
+        Err(Errno::ECONNREFUSED) => Ok(false),
+        Err(other) => Err(other.into()),
+    }
+}
+
+fn stream_socket() -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket(AddressFamily::Unix, SockType::Stream, flags, None)
+}
+
 /// A listener that nobody else can reach from its file's first moment on: Linux gives the file the mode that the socket has when it
 /// is bound.
 fn private(path: &Path) -> io::Result<UnixListener> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    let socket = stream_socket()?;
     fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
     bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     listen(&socket, Backlog::MAXCONN)?;
@@ -140,8 +160,11 @@ fn private(path: &Path) -> io::Result<UnixListener> {
 
 impl Drop for Admin {
     fn drop(&mut self) {
-        // Whoever removed it already did our work.
-        let _ = fs::remove_file(&self.path);
+        let there = fs::symlink_metadata(&self.path);
+        if there.is_ok_and(|file| (file.dev(), file.ino()) == self.file) {
+            // Whoever removed it already did our work.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

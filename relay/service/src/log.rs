@@ -5,18 +5,22 @@
 //! ```
 //!
 //! Whoever looks for a fault wants more lines now, and must not have to remember to want fewer later: a change ends by itself. What
-//! a program always writes (`always`: evidence) no filter takes away.
+//! a program always writes (evidence, by its target) goes past the filter, so none takes it away or adds to it.
 //!
 //! It never holds up the program, and shows nothing that acts on a terminal.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use clap::ValueEnum;
 use noderelay_pki::text::{Background, LogLines};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::{FilterExt as _, ParseError, Targets, filter_fn};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt as lines, reload};
 
 /// Longest time for which a filter may be changed.
 pub const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -59,7 +63,7 @@ pub fn current() -> Option<&'static Log> {
     CURRENT.get()
 }
 
-type Apply = dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync;
+type Written = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// The log of this process.
 #[derive(Clone)]
@@ -69,11 +73,18 @@ pub struct Log {
 }
 
 struct Shared {
-    apply: Box<Apply>,
-    always: Option<&'static str>,
+    handle: reload::Handle<EnvFilter, Registry>,
     begun_with: String,
-    /// The filter in force, and how often it was changed.
-    now: Mutex<(String, u64)>,
+    now: Mutex<InForce>,
+}
+
+#[derive(Default)]
+struct InForce {
+    filter: String,
+    /// How often it was changed.
+    number: u64,
+    /// Ends it.
+    ends: Option<AbortOnDropHandle<()>>,
 }
 
 impl fmt::Debug for Log {
@@ -85,50 +96,43 @@ impl fmt::Debug for Log {
 }
 
 impl Log {
-    /// Begins it, with a filter, beside which the directive `always` counts whatever the filter says.
+    /// Begins it, with a filter. What has the target `evidence` is written from level INFO on, whatever the filter says.
     ///
     /// # Errors
     /// The filter cannot be used, the system gives no thread, or there is a log already.
-    pub fn begin(format: LogFormat, filter: &str, always: Option<&'static str>) -> Result<&'static Self, LogError> {
-        let parsed = parse(filter, always)?;
-        let out = Background::new(std::io::stderr())?;
-        let to = out.clone();
-        // No colours: nothing in a line may act on the terminal that shows it.
-        let lines = tracing_subscriber::fmt().with_env_filter(parsed).with_ansi(false);
-        let twice = |error: Box<dyn std::error::Error + Send + Sync>| LogError::Twice(error.to_string());
-        let apply: Box<Apply> = match format {
-            LogFormat::Text => {
-                let lines = lines
-                    .with_writer(move || LogLines::text(to.clone()))
-                    .with_filter_reloading();
-                let handle = lines.reload_handle();
-                lines.try_init().map_err(twice)?;
-                Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
-            }
-            LogFormat::Json => {
-                let lines = lines.json().flatten_event(true);
-                let lines = lines
-                    .with_writer(move || LogLines::json(to.clone()))
-                    .with_filter_reloading();
-                let handle = lines.reload_handle();
-                lines.try_init().map_err(twice)?;
-                Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))
-            }
+    pub fn begin(
+        format: LogFormat,
+        filter_text: &str,
+        evidence: Option<&'static str>,
+    ) -> Result<&'static Self, LogError> {
+        let parsed = parse(filter_text)?;
+        let out = Background::new(std::io::stderr(), format == LogFormat::Json)?;
+        let (filter, handle) = reload::Layer::new(parsed);
+        let filter = filter.and(filter_fn(move |about| evidence != Some(about.target())));
+        let mut layers = vec![written(format, &out).with_filter(filter).boxed()];
+        if let Some(evidence) = evidence {
+            let filter = Targets::new().with_target(evidence, LevelFilter::INFO);
+            layers.push(written(format, &out).with_filter(filter).boxed());
+        }
+        let begun = tracing_subscriber::registry().with(layers).try_init();
+        begun.map_err(|error| LogError::Twice(error.to_string()))?;
+        let now = InForce {
+            filter: filter_text.to_owned(),
+            ..InForce::default()
         };
         Ok(CURRENT.get_or_init(|| Self {
             out,
             shared: Arc::new(Shared {
-                apply,
-                always,
-                begun_with: filter.to_owned(),
-                now: Mutex::new((filter.to_owned(), 0)),
+                handle,
+                begun_with: filter_text.to_owned(),
+                now: Mutex::new(now),
             }),
         }))
     }
 
     /// The filter in force.
     pub fn filter(&self) -> String {
-        self.shared.now.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+        self.now().filter.clone()
     }
 
     /// Puts another filter in force, until `span` is over, the next change, or [`Log::restore`].
@@ -136,34 +140,49 @@ impl Log {
     /// # Errors
     /// The filter cannot be used; nothing changes then.
     pub fn change(&self, filter: &str, span: Duration) -> Result<(), LogError> {
-        let number = self.put(filter)?;
-        let log = self.clone();
-        tokio::spawn(async move {
+        let parsed = parse(filter)?;
+        let mut now = self.now();
+        self.put(&mut now, filter, parsed)?;
+        let (log, number) = (self.clone(), now.number);
+        now.ends = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             tokio::time::sleep(span).await;
-            let newest = log.shared.now.lock().unwrap_or_else(PoisonError::into_inner).1;
-            if newest == number {
-                log.restore();
-            }
-        });
+            log.restore_if(|now| now.number == number);
+        })));
         Ok(())
     }
 
     /// Puts the filter in force that the log was begun with.
     pub fn restore(&self) {
-        // It was in force before.
-        let _ = self.put(&self.shared.begun_with);
+        self.restore_if(|_| true);
     }
 
-    fn put(&self, filter: &str) -> Result<u64, LogError> {
-        let parsed = parse(filter, self.shared.always)?;
-        let mut now = self.shared.now.lock().unwrap_or_else(PoisonError::into_inner);
+    fn restore_if(&self, wanted: impl FnOnce(&InForce) -> bool) {
+        let mut now = self.now();
+        if wanted(&now)
+            && let Ok(parsed) = parse(&self.shared.begun_with)
+        {
+            // It was in force before.
+            let _ = self.put(&mut now, &self.shared.begun_with, parsed);
+        }
+    }
+
+    fn put(&self, now: &mut InForce, filter: &str, parsed: EnvFilter) -> Result<(), LogError> {
+        let before = now.filter.clone();
         // Said before and after: one of both filters shows it.
-        let before = std::mem::replace(&mut now.0, filter.to_owned());
         tracing::warn!(%before, after = filter, "the log's filter changes");
-        (self.shared.apply)(parsed).map_err(LogError::Twice)?;
+        let put = self.shared.handle.reload(parsed);
+        put.map_err(|error| LogError::Twice(error.to_string()))?;
         tracing::warn!(%before, after = filter, "the log's filter has changed");
-        now.1 += 1;
-        Ok(now.1)
+        *now = InForce {
+            filter: filter.to_owned(),
+            number: now.number + 1,
+            ends: None,
+        };
+        Ok(())
+    }
+
+    fn now(&self) -> MutexGuard<'_, InForce> {
+        self.shared.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// For the end of the process: what was said is out, or its reader stands still.
@@ -172,14 +191,21 @@ impl Log {
     }
 }
 
-fn parse(filter: &str, always: Option<&str>) -> Result<EnvFilter, LogError> {
-    let failed = |cause| LogError::Filter {
+/// No colours: nothing in a line may act on the terminal that shows it.
+fn written(format: LogFormat, out: &Background) -> Written {
+    let (lines, out) = (lines::layer().with_ansi(false), out.clone());
+    match format {
+        LogFormat::Text => lines.with_writer(move || LogLines::behind(out.clone())).boxed(),
+        LogFormat::Json => {
+            let lines = lines.json().flatten_event(true);
+            lines.with_writer(move || LogLines::behind(out.clone())).boxed()
+        }
+    }
+}
+
+fn parse(filter: &str) -> Result<EnvFilter, LogError> {
+    EnvFilter::builder().parse(filter).map_err(|cause| LogError::Filter {
         filter: filter.to_owned(),
         cause,
-    };
-    let mut parsed = EnvFilter::builder().parse(filter).map_err(failed)?;
-    if let Some(always) = always {
-        parsed = parsed.add_directive(always.parse().map_err(failed)?);
-    }
-    Ok(parsed)
+    })
 }

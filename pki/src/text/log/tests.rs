@@ -36,6 +36,7 @@ fn a_line_that_cannot_be_written_is_no_error_and_the_next_one_says_how_many_are_
             out: Disk { room, held },
             json,
             lost,
+            at_place: true,
         };
         log.write_all(line.as_bytes()).unwrap();
         log.flush().unwrap();
@@ -67,10 +68,9 @@ fn a_reader_that_stands_still_costs_lines_and_nobodys_time() {
     static OF_THIS_TEST: Mutex<Lost> = Mutex::new(Lost::NONE);
     let lost = &OF_THIS_TEST;
     let (mut read, write) = pipe();
-    let out = Background::with(write, 1000, lost).unwrap();
+    let out = Background::with(write, false, 1000, lost).unwrap();
     let line = |number: u32| {
-        let out = out.clone();
-        LogLines { out, json: false, lost }
+        LogLines::behind(out.clone())
             .write_all(format!("line {number}\n").as_bytes())
             .unwrap();
     };
@@ -108,9 +108,54 @@ fn a_place_that_fails_behind_its_thread_costs_the_lines_that_it_did_not_take() {
     let lost = &OF_THIS_TEST;
     let (read, write) = pipe();
     drop(read);
-    let mut out = Background::with(write, 1000, lost).unwrap();
+    let mut out = Background::with(write, false, 1000, lost).unwrap();
     out.write_all(b"one\ntwo\n").unwrap();
     out.finish();
     let lost = locked(lost);
     assert_eq!((lost.lines, lost.cut), (2, false));
+}
+
+/// Fails so many times, takes half a line once, and works then.
+struct Full {
+    fails: u32,
+    taken: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Write for Full {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        if self.fails == 0 {
+            locked(&self.taken).extend_from_slice(text);
+            return Ok(text.len());
+        }
+        self.fails -= 1;
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_place_that_fails_for_long_is_said_to_have_lost_every_line_and_each_only_once() {
+    static OF_THIS_TEST: Mutex<Lost> = Mutex::new(Lost::NONE);
+    let lost = &OF_THIS_TEST;
+    let taken = Arc::default();
+    let full = Full {
+        fails: 7,
+        taken: Arc::clone(&taken),
+    };
+    let out = Background::with(full, true, 1000, lost).unwrap();
+    for number in 0..9 {
+        LogLines::behind(out.clone())
+            .write_all(format!("{{\"n\":{number}}}\n").as_bytes())
+            .unwrap();
+        // One batch for each line.
+        out.finish();
+    }
+    let taken = String::from_utf8(locked(&taken).clone()).unwrap();
+    let lines: Vec<serde_json::Value> = taken.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0]["lines"], 7, "{taken}");
+    assert_eq!([&lines[1]["n"], &lines[2]["n"]], [7, 8], "{taken}");
+    assert_eq!((lines.len(), locked(lost).lines), (3, 0));
 }
