@@ -142,12 +142,19 @@ impl Drop for Enforcer {
 }
 
 async fn enforce(session: SessionId, holder: force::Known, grace: Duration, word: Word, stop: CancellationToken) {
-    let heard = tokio::time::timeout(HEARD, word.heard.cancelled()).await.is_ok();
+    let heard = tokio::select! {
+        biased;
+        () = word.over.cancelled() => return,
+        () = word.heard.cancelled() => true,
+        () = tokio::time::sleep(HEARD) => false,
+    };
     let patience = if heard {
         grace + grace.max(Duration::from_secs(1)) + MARGIN
     } else {
         let count = at(move || force::hang_up(holder)).await;
-        tracing::error!(%session, count, "the session's holder heard no order within {HEARD:?}; the agent hung up itself");
+        if count > 0 {
+            tracing::error!(%session, count, "the session's holder heard no order within {HEARD:?}; the agent hung up itself");
+        }
         grace
     };
     tokio::select! {
@@ -157,6 +164,9 @@ async fn enforce(session: SessionId, holder: force::Known, grace: Duration, word
         () = tokio::time::sleep(patience) => {}
     }
     let count = at(move || force::kill(holder)).await;
+    if count == 0 {
+        return;
+    }
     tracing::error!(%session, count, "the session's holder ended nothing in time; the agent killed it and all below it");
 }
 

@@ -30,6 +30,9 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// What is said of a holder that is gone.
 const GONE: &str = "the process that held the session ended without a word";
 
+/// The same of one that said what this agent does not understand.
+const CONFUSED: &str = "the process that held the session broke its protocol with the agent";
+
 /// How a leg ended, as the agent saw it.
 #[derive(Debug)]
 pub struct Leg {
@@ -89,7 +92,7 @@ pub async fn pump(
                 biased;
                 () = &mut down => {}
                 // The client went first; its end is with the holder by now, whose window runs. Wait for its word.
-                error = &mut up => { lost = Some(error); down.await; }
+                error = &mut up => { lost = error; down.await; }
             }
         };
         cut_off = tokio::select! {
@@ -153,31 +156,45 @@ async fn too_late(stop: &CancellationToken) {
     tokio::time::sleep(LAST_WORDS).await;
 }
 
-/// Client to holder; ends with what was lost.
+/// Why nothing more goes from client to holder.
+enum Cut {
+    /// The client's stream ended, or broke the protocol.
+    Client(String),
+    /// The holder takes nothing more. What it said last is still to be told to the client.
+    Holder,
+}
+
+impl From<FramedError> for Cut {
+    fn from(error: FramedError) -> Self {
+        Self::Client(error.to_string())
+    }
+}
+
+/// Client to holder; ends with what was lost of the client.
 async fn up(
     mut client: FrameReader<impl AsyncRead + Unpin, ToNode>,
     mut holder: FrameWriter<impl AsyncWrite + Unpin>,
     mut orders: mpsc::Receiver<Vec<ToHolder>>,
     bytes: &mut u64,
-) -> String {
-    let lost = 'leg: {
+) -> Option<String> {
+    let cut = 'leg: {
         // What came together with OPEN is here already.
-        if let Err(error) = pass_on(Ok(true), &mut client, &mut holder, bytes).await {
-            break 'leg error.to_string();
+        if let Err(cut) = pass_on(Ok(true), &mut client, &mut holder, bytes).await {
+            break 'leg cut;
         }
         loop {
             tokio::select! {
                 biased;
                 Some(order) = orders.recv() => {
                     order.iter().for_each(|message| holder.queue(message));
-                    if let Err(error) = holder.flush().await {
-                        break 'leg error.to_string();
+                    if holder.flush().await.is_err() {
+                        break 'leg Cut::Holder;
                     }
                 }
                 read = client.fill() => match pass_on(read, &mut client, &mut holder, bytes).await {
                     Ok(true) => {}
-                    Ok(false) => break 'leg "the client closed the connection".to_owned(),
-                    Err(error) => break 'leg error.to_string(),
+                    Ok(false) => break 'leg Cut::Client("the client closed the connection".to_owned()),
+                    Err(cut) => break 'leg cut,
                 },
             }
         }
@@ -188,7 +205,10 @@ async fn up(
         order.iter().for_each(|message| holder.queue(message));
     }
     let _ = holder.finish().await;
-    lost
+    match cut {
+        Cut::Client(lost) => Some(lost),
+        Cut::Holder => None,
+    }
 }
 
 /// Passes on what one read brought; `false` at the end of the client's stream. A breach of the protocol ends the session,
@@ -198,13 +218,13 @@ async fn pass_on(
     client: &mut FrameReader<impl AsyncRead + Unpin, ToNode>,
     holder: &mut FrameWriter<impl AsyncWrite + Unpin>,
     bytes: &mut u64,
-) -> Result<bool, FramedError> {
+) -> Result<bool, Cut> {
     let mut breach = None;
     match read {
         Ok(false) => return Ok(false),
         Ok(true) => {}
         Err(error @ FramedError::Protocol(_)) => breach = Some(error),
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     }
     while breach.is_none() {
         match client.buffered() {
@@ -216,8 +236,10 @@ async fn pass_on(
     if let Some(error) = &breach {
         holder.queue(&terminate(error.code(), &error.to_string()));
     }
-    holder.flush().await?;
-    breach.map_or(Ok(true), Err)
+    if holder.flush().await.is_err() {
+        return Err(Cut::Holder);
+    }
+    breach.map_or(Ok(true), |error| Err(error.into()))
 }
 
 /// What a client's frame becomes for the holder. A frame out of place ends the session with its code.
@@ -257,6 +279,7 @@ async fn down(
     newer: impl Fn() -> bool,
     stop: &CancellationToken,
 ) {
+    let mut seen = GONE;
     'hear: loop {
         // What came together with the holder's first word is here already, and OPENED is queued: both go out now, since a
         // command that waits for input says nothing more by itself.
@@ -273,6 +296,7 @@ async fn down(
                 Ok(None) => break,
                 Err(error) => {
                     tracing::error!(%error, "the holder broke the protocol");
+                    seen = CONFUSED;
                     break 'hear;
                 }
             }
@@ -298,13 +322,14 @@ async fn down(
     }
     if leg.exit.is_none() && leg.code == Code::Ok {
         // The client must not wait: the holder is gone, for this leg at least, and said nothing.
-        leg.holder_lost = !newer();
-        let seen;
-        (leg.code, seen) = if leg.holder_lost {
-            word.without_holder(GONE)
+        leg.holder_lost = seen == CONFUSED || !newer();
+        let seen = if leg.holder_lost {
+            let (code, seen) = word.without_holder(seen);
+            leg.code = code;
+            seen
         } else {
-            let seen = "the same attempt came again and goes on with the session";
-            (Code::SessionSuperseded, seen.to_owned())
+            leg.code = Code::SessionSuperseded;
+            "the same attempt came again and goes on with the session".to_owned()
         };
         client.queue(&closed(leg.code, &seen));
         tell(client, leg, stalled).await;

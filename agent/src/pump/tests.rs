@@ -2,6 +2,9 @@
 //!
 //! Nothing waits for a moment: each side reads until what it waits for came or the stream ended.
 
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -209,6 +212,63 @@ async fn a_holder_that_goes_without_a_word_is_told_to_the_client() {
     assert_eq!(Code::from_number(closed.code), Code::SessionHolderLost);
     assert!(closed.seen.contains("without a word"), "{}", closed.seen);
     assert_eq!((leg.exit, leg.code), (None, Code::SessionHolderLost));
+}
+
+#[tokio::test]
+async fn a_holder_that_breaks_the_protocol_is_not_said_to_be_silent() {
+    let mut rig = Rig::new(None);
+    rig.holder
+        .send(&terminate(Code::Ok, "what an agent says"))
+        .await
+        .unwrap();
+    let (told, leg) = rig.end().await;
+    let [ToClient::Closed(closed)] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(leg.code, Code::SessionHolderLost);
+    assert_eq!(closed.seen, CONFUSED);
+}
+
+/// Takes nothing, as the socket of a process that was killed a moment ago.
+struct Deaf;
+
+impl AsyncWrite for Deaf {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_holder_that_takes_nothing_more_is_not_taken_for_a_client_that_has_gone() {
+    let (client, client_inside) = duplex(4096);
+    let (holder, holder_inside) = duplex(4096);
+    let (from_holder, _) = ends::<FromHolder>(holder_inside);
+    let (_orders, given) = mpsc::channel(1);
+    let leg = tokio::spawn(async move {
+        let (word, stop) = (Word::new().unwrap(), CancellationToken::new());
+        let holder = (from_holder, FrameWriter::new(Deaf));
+        let stalled = Duration::from_secs(20);
+        pump(ends(client_inside), holder, given, &word, stalled, || false, &stop).await
+    });
+    let (mut from_node, mut to_node) = ends::<ToClient>(client);
+    to_node.send(&ToNode::Data(data(b"typed"))).await.unwrap();
+    // A turn for the agent to find out.
+    tokio::task::yield_now().await;
+    drop(holder);
+    let told = soon(from_node.next()).await.unwrap().unwrap();
+    assert!(matches!(told, ToClient::Closed(closed) if closed.code == Code::SessionHolderLost.number()));
+    // An orderly end behind it: what was said is not taken back.
+    assert!(soon(from_node.next()).await.unwrap().is_none());
+    let leg = soon(leg).await.unwrap();
+    assert_eq!((leg.client_lost, leg.holder_lost), (None, true));
 }
 
 /// The client says `bytes`, then goes on as if nothing was, then closes. All that the holder is told.
