@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use noderelay_link::identity_code;
 use noderelay_pki::identity::Role;
 use noderelay_pki::name::ClusterName;
-use noderelay_pki::{Expect, PeerRefused, RoleKind, VerifiedPeer};
+use noderelay_pki::{Expect, Identity, PeerRefused, RoleKind, VerifiedPeer};
 use noderelay_proto::{Code, Refusal};
 use quinn::Connection;
 use tokio::time::Instant;
@@ -68,8 +68,8 @@ pub(crate) enum Refused {
         home: ClusterName,
     },
     /// Nothing is left for it.
-    #[error(transparent)]
-    Quota(#[from] NoSeat),
+    #[error("{0}")]
+    Quota(NoSeat, Box<Identity>),
     /// A role that has no place here.
     #[error("a {0} has no place at this relay")]
     Role(RoleKind),
@@ -81,14 +81,22 @@ impl Refused {
             Self::Peer(refused) => identity_code(refused),
             Self::Version => Code::RelayVersion,
             Self::OtherCluster { .. } | Self::Role(_) => Code::RelayNotAdmitted,
-            Self::Quota(no_seat) => no_seat.code(),
+            Self::Quota(no_seat, _) => no_seat.code(),
+        }
+    }
+
+    /// Whom it was said to, when that is known.
+    pub(crate) fn who(&self) -> Option<&Identity> {
+        match self {
+            Self::Quota(_, who) => Some(who),
+            _ => None,
         }
     }
 
     /// What the peer is told.
     pub(crate) fn refusal(&self) -> Refusal {
         match self {
-            Self::Quota(no_seat) => no_seat.refusal(),
+            Self::Quota(no_seat, _) => no_seat.refusal(),
             other => other.code().into(),
         }
     }
@@ -102,7 +110,10 @@ pub(crate) fn admit(relay: &Relay, connection: &Connection, now: Timestamp) -> R
     }
     let home = &relay.map.get().home;
     let place = place(&peer.identity().role, &peer.identity().cluster, home)?;
-    let seat = relay.quotas.connection(peer.identity(), Instant::now())?;
+    let seat = relay
+        .quotas
+        .connection(peer.identity(), Instant::now())
+        .map_err(|no_seat| Refused::Quota(no_seat, Box::new(peer.identity().clone())))?;
     let role = peer.identity().kind();
     relay.metrics.admitted.get_or_create(&role.into()).inc();
     let counted = Held::new(&relay.metrics.connections.get_or_create_owned(&role.into()));

@@ -90,6 +90,7 @@ pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: Cancellat
     }
     drain(&relay, &endpoint, &mut serving).await;
     helpers.shutdown().await;
+    relay.refusals.report_all(Instant::now());
     Ok(())
 }
 

@@ -11,6 +11,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use noderelay_pki::Identity;
 use noderelay_proto::Code;
 use quinn::{Connection, ConnectionError, Endpoint, Incoming};
 use tokio::task::JoinSet;
@@ -95,7 +96,7 @@ async fn serve_peer(relay: Arc<Relay>, incoming: Incoming, under_way: Handshake)
         Ok(connection) => connection,
         Err((code, seen)) => {
             under_way.failed(Instant::now());
-            return refused(&relay, address, code, &seen);
+            return refused(&relay, address, None, code, &seen);
         }
     };
     let admitted = match admit::admit(&relay, &connection, now()) {
@@ -103,7 +104,7 @@ async fn serve_peer(relay: Arc<Relay>, incoming: Incoming, under_way: Handshake)
         Err(reason) => {
             connection.close(wire(reason.refusal()), b"");
             under_way.failed(Instant::now());
-            return refused(&relay, address, reason.code(), &reason.to_string());
+            return refused(&relay, address, reason.who(), reason.code(), &reason.to_string());
         }
     };
     drop(under_way);
@@ -140,9 +141,10 @@ fn explain(error: ConnectionError) -> (Code, String) {
     (code, noderelay_pki::text::escape(&error.to_string(), 300))
 }
 
-fn refused(relay: &Relay, address: SocketAddr, code: Code, seen: &str) {
+fn refused(relay: &Relay, address: SocketAddr, who: Option<&Identity>, code: Code, seen: &str) {
     relay.metrics.refused.get_or_create(&code.into()).inc();
-    if relay.refusals.connection(code, Instant::now()) {
-        info!(%address, code = code.name(), seen, "connection refused");
+    if relay.refusals.connection(who, code, Instant::now()) {
+        let identity = who.map(tracing::field::display);
+        info!(%address, identity, code = code.name(), seen, "connection refused");
     }
 }

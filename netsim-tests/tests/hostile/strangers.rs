@@ -24,6 +24,8 @@ use tokio::time::Instant;
 const LOG: usize = 40_000;
 /// What a session writes to the logs of relay and agent.
 const LOG_OF_ONE: usize = 3_000;
+/// Refusals that are written whole: ten of each code within a minute, and an attack meets few codes.
+const WHOLE: usize = 40;
 /// How long an attack lasts.
 const ATTACK: Duration = Duration::from_secs(2);
 
@@ -233,6 +235,8 @@ fn a_person_who_opens_thousands_of_streams_takes_nothing_from_others() {
     );
     assert!(opened.into_inner() > 1000, "no attack");
     assert!(log < LOG + served * LOG_OF_ONE, "{log} bytes of log, {served} sessions");
+    let lines = fleet.logs().matches("stream refused").count();
+    assert!((1..=WHOLE).contains(&lines), "{lines} refusals of one person in the log");
 }
 
 #[test]
@@ -278,4 +282,6 @@ fn connections_of_strangers_take_nothing_from_others() {
     );
     assert!(tried.into_inner() > 200, "no attack");
     assert!(log < LOG + served * LOG_OF_ONE, "{log} bytes of log, {served} sessions");
+    let lines = fleet.logs().matches("connection refused").count();
+    assert!((1..=WHOLE).contains(&lines), "{lines} refused connections in the log");
 }

@@ -67,7 +67,11 @@ impl Fleet {
 
     /// A connection to the relay.
     pub(crate) async fn dial(&self, party: Party, agent: bool) -> Result<Link> {
-        let transport = if agent { agent_transport(256) } else { client_transport() };
+        let transport = if agent {
+            agent_transport(256)
+        } else {
+            client_transport()
+        };
         let expect = Expect::Relay {
             cluster: Some(self.ca.cluster().clone()),
         };
