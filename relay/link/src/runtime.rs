@@ -8,7 +8,7 @@
 //!   QUIC moves its loss timer away with each acknowledgement and back with each packet. This one stays armed for the
 //!   earliest time it was set to, and when that comes looks whether it is still meant.
 //!
-//! Bulk is handed to the kernel in batches (`batch`).
+//! Bulk is handed to the kernel in batches (`batch`); what it does not take in one call it gets one by one (`offload`).
 //!
 //! What it never does: know anything of QUIC, hold a packet back that comes alone, or drop one that the kernel took.
 
@@ -32,8 +32,10 @@ use tokio::time::{Sleep, sleep, sleep_until};
 use crate::transport::LARGEST_DATAGRAM;
 
 mod batch;
+mod offload;
 
 use batch::{Batch, IP_PACKET, Sent};
+use offload::{Offload, Outcome};
 
 /// When the system has no descriptor left to ask with, a refused packet is tried again after this long.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -104,44 +106,76 @@ struct Socket {
     socket: UdpSocket,
     /// Only waits: tokio calls it a pipe's end.
     incoming: Receiver,
+    /// What the kernel can do, and receiving.
     state: UdpSocketState,
     /// The last packet was refused for want of room.
     full: AtomicBool,
-    /// Datagrams that wait for more of their kind.
-    batch: Mutex<Batch>,
+    outgoing: Mutex<Outgoing>,
+    offload: Offload,
     /// Something waits.
     kept: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    /// Datagrams that wait for more of their kind.
+    batch: Batch,
+    state: UdpSocketState,
 }
 
 impl Socket {
     fn new(socket: UdpSocket) -> io::Result<Socket> {
         // Sets it to non-blocking, too.
         let state = UdpSocketState::new((&socket).into())?;
+        let outgoing = Outgoing {
+            batch: Batch::default(),
+            state: UdpSocketState::new((&socket).into())?,
+        };
         let incoming = Receiver::from_owned_fd_unchecked(socket.try_clone()?.into())?;
         Ok(Socket {
             socket,
             incoming,
             state,
             full: AtomicBool::new(false),
-            batch: Mutex::default(),
+            outgoing: Mutex::new(outgoing),
+            offload: Offload::default(),
             kept: Arc::default(),
         })
     }
 
-    /// The datagrams that wait; whoever panicked with them left them whole.
-    fn batch(&self) -> MutexGuard<'_, Batch> {
-        self.batch.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What waits; whoever panicked with it left it whole.
+    fn outgoing(&self) -> MutexGuard<'_, Outgoing> {
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kernel(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.state.send((&self.socket).into(), transmit)
+    fn send(&self, transmit: &Transmit<'_>) -> io::Result<Sent> {
+        let Outgoing { batch, state } = &mut *self.outgoing();
+        batch.send(transmit, |transmit| self.kernel(state, transmit))
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let Outgoing { batch, state } = &mut *self.outgoing();
+        batch.flush(|transmit| self.kernel(state, transmit))
+    }
+
+    fn kernel(&self, state: &mut UdpSocketState, transmit: &Transmit<'_>) -> io::Result<()> {
+        let outcome = self.offload.send(transmit, tokio::time::Instant::now, |transmit| {
+            state.try_send((&self.socket).into(), transmit)
+        })?;
+        // It takes a refused call for a kernel that is too old for marks of congestion, and never sets them again.
+        if outcome == Outcome::Alone
+            && let Ok(new) = UdpSocketState::new((&self.socket).into())
+        {
+            *state = new;
+        }
+        Ok(())
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
         // What the kernel does not take now is lost like any datagram.
-        let _ = self.batch().flush(|transmit| self.kernel(transmit));
+        let _ = self.flush();
         // There is nobody left to flush for.
         self.kept.notify_one();
     }
@@ -154,10 +188,9 @@ async fn flush(socket: Weak<Socket>, kept: Arc<Notify>) {
         let mut seen = None;
         loop {
             let Some(socket) = socket.upgrade() else { return };
-            let round = socket.batch().round;
+            let round = socket.outgoing().batch.round;
             if seen == Some(round) {
-                let flushed = socket.batch().flush(|transmit| socket.kernel(transmit));
-                if flushed.is_ok() {
+                if socket.flush().is_ok() {
                     break;
                 }
                 // The kernel has no room for now.
@@ -179,7 +212,7 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn try_send(&self, transmit: &Transmit) -> io::Result<()> {
-        match self.batch().send(transmit, |transmit| self.kernel(transmit)) {
+        match self.send(transmit) {
             Ok(Sent::All) => Ok(()),
             Ok(Sent::Kept) => {
                 self.kept.notify_one();
@@ -229,7 +262,11 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn max_transmit_segments(&self) -> usize {
-        self.state.max_gso_segments()
+        if self.offload.joins(tokio::time::Instant::now) {
+            self.state.max_gso_segments()
+        } else {
+            1
+        }
     }
 
     fn max_receive_segments(&self) -> usize {

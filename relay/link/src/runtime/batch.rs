@@ -114,8 +114,7 @@ impl Batch {
 }
 
 /// What one call hands to the kernel holds at most one IP packet. quinn joins ten datagrams whatever their size, and the kernel
-/// refuses more than fits in the way in which it refuses one datagram that is too large for the path: quinn-udp takes that for
-/// sent, all ten are lost, and the connection falls back to the smallest size.
+/// refuses more than fits in the way in which it refuses one datagram that is too large for the path.
 ///
 /// When a later piece is refused for want of room, all are sent again: QUIC drops what it has seen already.
 fn pieces<'a>(transmit: &'a Transmit<'a>) -> impl Iterator<Item = Transmit<'a>> {

@@ -161,3 +161,101 @@ async fn without_a_descriptor_to_ask_with_a_packet_is_tried_again_after_a_rest()
     crate::testing::soon(poll_fn(|cx| asked.poll(cx))).await.unwrap();
     assert!(start.elapsed() >= AGAIN, "{:?}", start.elapsed());
 }
+
+/// More datagrams than any kernel cuts at once: it refuses them with EINVAL.
+const TOO_MANY: usize = 150;
+
+/// The kernel's own answer to what it cannot cut: all arrive, nothing is joined for a while, and marks of congestion stay.
+#[tokio::test]
+async fn what_the_kernel_does_not_take_at_once_arrives_one_by_one() {
+    use quinn::udp::EcnCodepoint::Ect0;
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let a = Arc::new(Socket::new(socket).unwrap());
+    let (b, address) = bound();
+    let several = a.max_transmit_segments();
+    let send = |contents: &[u8], size| {
+        a.try_send(&Transmit {
+            destination: address,
+            ecn: Some(Ect0),
+            contents,
+            segment_size: size,
+            src_ip: None,
+        })
+        .unwrap();
+    };
+    send(&[7; TOO_MANY], Some(1));
+    let mut got = Vec::new();
+    while got.len() < TOO_MANY {
+        got.extend(receive(&b, 16).await.concat());
+    }
+    assert_eq!(got, [7; TOO_MANY]);
+    if several > 1 {
+        assert_eq!(a.max_transmit_segments(), 1);
+    }
+    send(b"marked", None);
+    let (mut space, mut meta) = (vec![0; 2048], [RecvMeta::default()]);
+    let mut buffers = [IoSliceMut::new(&mut space)];
+    let received = crate::testing::soon(poll_fn(|cx| b.poll_recv(cx, &mut buffers, &mut meta))).await;
+    assert_eq!((received.unwrap(), meta[0].ecn), (1, Some(Ect0)));
+}
+
+/// Set for the test below when it runs in a network of its own.
+const OWN_NETWORK: &str = "NODERELAY_TEST_OWN_NETWORK";
+
+/// A real interface gets smaller under a socket. Changing one takes a network of one's own, and that takes root.
+#[test]
+fn b072_an_interface_that_got_smaller_does_not_end_the_joining_of_datagrams() {
+    if std::env::var_os(OWN_NETWORK).is_some() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        return runtime.block_on(on_a_small_interface());
+    }
+    let root = std::process::Command::new("id").arg("-u").output();
+    if root.is_ok_and(|id| id.stdout != b"0\n") {
+        eprintln!("not tried: only root may change an interface");
+        return;
+    }
+    let script =
+        "mount -t sysfs none /sys && cd /sys/class/net/lo && echo 1500 >mtu && echo 0x9 >flags && cd / && exec \"$@\"";
+    let output = std::process::Command::new("unshare")
+        .args(["--net", "--mount", "sh", "-c", script, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "runtime::tests::b072_an_interface_that_got_smaller_does_not_end_the_joining_of_datagrams",
+        ])
+        .env(OWN_NETWORK, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+async fn on_a_small_interface() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let a = Arc::new(Socket::new(socket).unwrap());
+    let (b, address) = bound();
+    let several = a.max_transmit_segments();
+    assert!(several > 1, "this kernel joins nothing");
+    let send = |contents: &[u8], size| {
+        a.try_send(&Transmit {
+            destination: address,
+            ecn: None,
+            contents,
+            segment_size: Some(size),
+            src_ip: None,
+        })
+        .unwrap();
+    };
+    // What was right until now, with a last one that still is.
+    send(&[1; 5 * 4_000 + 500], 4_000);
+    send(&[2; 5 * 300], 300);
+    let mut got = Vec::new();
+    while got.len() < 2_000 {
+        got.extend(receive(&b, 16).await.concat());
+    }
+    assert_eq!(got, [vec![1; 500], vec![2; 1_500]].concat());
+    assert_eq!(a.max_transmit_segments(), several);
+}
