@@ -20,7 +20,7 @@ use std::time::Duration;
 use quinn::udp::Transmit;
 use tokio::time::Instant;
 
-/// How long nothing is joined after the kernel could not: it asks for one refused call an hour times sixty.
+/// How long nothing is joined after the kernel could not: asking again costs one refused call.
 const REST: Duration = Duration::from_secs(60);
 
 /// Numbers of Linux, as every system that has joined calls is one.

@@ -162,43 +162,6 @@ async fn without_a_descriptor_to_ask_with_a_packet_is_tried_again_after_a_rest()
     assert!(start.elapsed() >= AGAIN, "{:?}", start.elapsed());
 }
 
-/// More datagrams than any kernel cuts at once: it refuses them with EINVAL.
-const TOO_MANY: usize = 150;
-
-/// The kernel's own answer to what it cannot cut: all arrive, nothing is joined for a while, and marks of congestion stay.
-#[tokio::test]
-async fn what_the_kernel_does_not_take_at_once_arrives_one_by_one() {
-    use quinn::udp::EcnCodepoint::Ect0;
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let a = Arc::new(Socket::new(socket).unwrap());
-    let (b, address) = bound();
-    let several = a.max_transmit_segments();
-    let send = |contents: &[u8], size| {
-        a.try_send(&Transmit {
-            destination: address,
-            ecn: Some(Ect0),
-            contents,
-            segment_size: size,
-            src_ip: None,
-        })
-        .unwrap();
-    };
-    send(&[7; TOO_MANY], Some(1));
-    let mut got = Vec::new();
-    while got.len() < TOO_MANY {
-        got.extend(receive(&b, 16).await.concat());
-    }
-    assert_eq!(got, [7; TOO_MANY]);
-    if several > 1 {
-        assert_eq!(a.max_transmit_segments(), 1);
-    }
-    send(b"marked", None);
-    let (mut space, mut meta) = (vec![0; 2048], [RecvMeta::default()]);
-    let mut buffers = [IoSliceMut::new(&mut space)];
-    let received = crate::testing::soon(poll_fn(|cx| b.poll_recv(cx, &mut buffers, &mut meta))).await;
-    assert_eq!((received.unwrap(), meta[0].ecn), (1, Some(Ect0)));
-}
-
 /// Set for the test below when it runs in a network of its own.
 const OWN_NETWORK: &str = "NODERELAY_TEST_OWN_NETWORK";
 
