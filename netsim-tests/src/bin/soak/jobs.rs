@@ -33,22 +33,22 @@ pub(crate) struct Job {
 
 /// Everything that runs beside each other. The pauses leave a busy machine room: a soak looks for what is left, not for speed.
 pub(crate) const JOBS: &[Job] = &[
-    job("a command, its output and exit code", 3, 600, short),
-    job("a shell on a terminal, its exit code", 1, 1_000, shell),
-    job("keystrokes echoed on a terminal", 2, 1_000, typed),
-    job("4 MiB through `cat` and back", 1, 2_000, bulk),
+    job("a command, its output and exit code", 3, 1_500, short),
+    job("a shell on a terminal, its exit code", 1, 3_000, shell),
+    job("keystrokes echoed on a terminal", 2, 3_000, typed),
+    job("4 MiB through `cat` and back", 1, 8_000, bulk),
     job("3 MB to a slow reader", 1, 1_000, slow),
-    job("a client that is killed, its shell is gone", 4, 1_000, killed),
+    job("a client that is killed, its shell is gone", 4, 3_000, killed),
     job("a certificate of another CA, refused", 1, 8_000, stranger),
-    job("a person whom no rule permits, refused", 1, 4_000, not_permitted),
+    job("a person whom no rule permits, refused", 1, 8_000, not_permitted),
     job("a policy published anew", 1, 60_000, published),
     job(
         "an agent stopped or killed, and started again",
         1,
-        2_000,
+        8_000,
         crate::restless::restarted,
     ),
-    job("a warm process: started, used, stopped or killed", 1, 2_000, warm),
+    job("a warm process: started, used, stopped or killed", 1, 8_000, warm),
 ];
 
 const fn job(name: &'static str, workers: usize, pause_ms: u64, once: fn(&Setting, &mut Chance) -> Outcome) -> Job {

@@ -13,8 +13,9 @@ use crate::jobs::{Outcome, begun, command, must};
 use crate::setting::{RESTLESS, Setting};
 
 pub(crate) fn restarted(setting: &Setting, chance: &mut Chance) -> Outcome {
-    // A failure before leaves nothing half changed: the process is there, or not.
+    // A failure half way leaves an agent that runs; one after the other is what is wanted.
     let mut node = setting.restless.lock().unwrap_or_else(PoisonError::into_inner);
+    node.agent = None;
     node.start();
     let mut seen = 0;
     for _ in 0..3 {
