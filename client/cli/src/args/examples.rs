@@ -106,12 +106,14 @@ Examples:
     --cluster lab=ca/ca.pem --relay lab/relay-1=192.0.2.1:7443";
 
 pub const POLICY_EXPLAIN: &str = "\
-The answer is the one of a node that has this policy: it comes from the same code. Exit code: 0 permitted, 1 denied.
+The answer is the one of a node that has this policy: it comes from the same code.
+Exit code: 0 permitted, 1 denied.
 
 Examples:
-  noderelay policy explain policy --user alice --group oncall --cluster lab --node gpu-7 --action shell
-  noderelay policy explain policy --user alice --group oncall --cluster lab --node gpu-7 --action shell \\
-    --profile root --with-grant --reason INC-42
+  noderelay policy explain policy --user alice --group oncall --cluster lab --node gpu-7 \\
+    --action shell
+  noderelay policy explain policy --user alice --group oncall --cluster lab --node gpu-7 \\
+    --action shell --profile root --with-grant --reason INC-42
   noderelay policy explain published --user bob --cluster lab --node gpu-7 --action exec \\
     --at 2030-01-31T08:00:00Z -o json";
 
