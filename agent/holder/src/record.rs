@@ -68,12 +68,17 @@ impl Record {
 
     /// Writes it there, whole or not at all.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        std::fs::write(folder.join(NEW), self.text())?;
+        std::fs::rename(folder.join(NEW), folder.join(RECORD))
+    }
+
+    /// What is written.
+    pub(crate) fn text(&self) -> String {
         let mut text = format!("{}\n", self.boot);
         for known in &self.known {
             text.push_str(&format!("{} {}\n", known.pid, known.started));
         }
-        std::fs::write(folder.join(NEW), text)?;
-        std::fs::rename(folder.join(NEW), folder.join(RECORD))
+        text
     }
 
     /// The same session as it is now; `None` when nothing has changed, or nothing of it is certain.
@@ -108,9 +113,13 @@ fn boot() -> io::Result<String> {
         .to_owned())
 }
 
-fn parse(text: &str) -> Option<Record> {
+pub(crate) fn parse(text: &str) -> Option<Record> {
     let mut lines = text.lines();
-    let boot = lines.next()?.to_owned();
+    // One word: what is read has to be what is written again.
+    let boot = lines
+        .next()
+        .filter(|boot| !boot.is_empty() && boot.bytes().all(|byte| byte.is_ascii_graphic()))?;
+    let boot = boot.to_owned();
     let known = |line: &str| {
         let (pid, started) = line.split_once(' ')?;
         Some(Known {

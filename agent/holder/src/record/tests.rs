@@ -66,6 +66,8 @@ fn what_was_cut_off_or_changed_says_nothing() {
         "boot\n-5 7\n",
         "boot\n1 7\n",
         "boot\n12 7\n\n",
+        "\n12 7\n",
+        "boot\r\r\n12 7\n",
     ] {
         assert_eq!(parse(text), None, "{text:?}");
     }
