@@ -194,12 +194,16 @@ pub enum ConfigError {
 impl Config {
     /// Reads and checks the file; relative paths become relative to its folder.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let bytes = noderelay_pki::files::read_bounded(path, MAX_CONFIG)?;
+        Self::parse(&noderelay_pki::files::read_bounded(path, MAX_CONFIG)?, path)
+    }
+
+    /// Checks the text of a file; `path` is where it came from.
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Self, ConfigError> {
         let malformed = |seen: String| ConfigError::Malformed {
             path: path.into(),
             seen: escape_lines(&seen, 400),
         };
-        let text = std::str::from_utf8(&bytes).map_err(|e| malformed(format!("not UTF-8: {e}")))?;
+        let text = std::str::from_utf8(bytes).map_err(|e| malformed(format!("not UTF-8: {e}")))?;
         let mut config: Self = serde_saphyr::from_str(text).map_err(|e| malformed(e.to_string()))?;
         // Whole paths: holders work in folders of their own.
         let whole = std::path::absolute(path).map_err(|e| malformed(format!("its folder can't be found: {e}")))?;

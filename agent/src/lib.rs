@@ -28,6 +28,8 @@ mod denials;
 mod enforce;
 mod events;
 mod framed;
+#[doc(hidden)]
+pub mod fuzz;
 mod metrics;
 mod places;
 mod published;

@@ -20,6 +20,8 @@ pub mod exit;
 pub mod farewell;
 pub mod faults;
 mod frames;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod inner;
 pub mod message;
 pub mod modes;

@@ -38,7 +38,7 @@ use crate::terminal::Raw;
 
 mod alive;
 mod outward;
-mod report;
+pub(crate) mod report;
 
 use outward::send;
 pub use report::words;

@@ -36,7 +36,7 @@ struct Piece {
 }
 
 /// Most lines of ours that wait; more are dropped (a node could otherwise fill memory with notices).
-const MAX_LINES: usize = 32;
+pub(crate) const MAX_LINES: usize = 32;
 
 /// The queue and the two outputs.
 #[derive(Debug)]

@@ -31,7 +31,7 @@ use crate::waiting::Waiting;
 use ending::{failed, interrupted, message_lines, say};
 use opened::Open;
 
-mod banner;
+pub(crate) mod banner;
 mod ending;
 mod local;
 mod opened;

@@ -29,7 +29,7 @@ use crate::target::Target;
 use ask::Leg;
 
 pub mod ask;
-mod carried;
+pub(crate) mod carried;
 mod carry;
 mod keeper;
 pub mod log;

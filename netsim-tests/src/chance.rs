@@ -15,6 +15,16 @@ impl Chance {
         Self(seed)
     }
 
+    /// The row of a seed that was printed.
+    pub fn of(seed: u64) -> Self {
+        Self(seed.max(1))
+    }
+
+    /// Where the row goes on: a seed for the rest of it.
+    pub fn seed(&self) -> u64 {
+        self.0
+    }
+
     /// The next number (xorshift64).
     pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;

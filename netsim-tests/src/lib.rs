@@ -20,6 +20,7 @@ pub mod document;
 pub mod echo;
 pub mod fleet;
 pub mod forge;
+pub mod fuzz;
 pub mod liar;
 pub mod plot;
 pub mod process;

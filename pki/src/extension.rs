@@ -166,7 +166,7 @@ fn oid(number: u64) -> Vec<u64> {
 }
 
 /// Content bytes of an object identifier (X.690 § 8.19).
-fn oid_bytes(arcs: &[u64]) -> Vec<u8> {
+pub(crate) fn oid_bytes(arcs: &[u64]) -> Vec<u8> {
     let mut out = Vec::new();
     let (first, rest) = match arcs {
         [first, second, rest @ ..] => (first * 40 + second, rest),

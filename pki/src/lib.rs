@@ -13,6 +13,8 @@
 pub mod ca;
 mod extension;
 pub mod files;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod identity;
 pub mod inspect;
 pub mod key;

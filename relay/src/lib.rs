@@ -21,6 +21,8 @@ pub mod cli;
 mod client;
 pub mod config;
 mod control;
+#[doc(hidden)]
+pub mod fuzz;
 mod gate;
 mod listen;
 mod material;

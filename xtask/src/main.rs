@@ -5,6 +5,7 @@
 //! test    the test command of the README
 //! bench   the benchmarks, side by side with OpenSSH in the same run
 //! soak    everything at once for long, and the tests whose waits are of their true length
+//! fuzz    everything that a peer or a file can send, guided by coverage or as mutants
 //! deps    which crate may know which
 //! docs    links, opening comments, file sizes, and that each promise has its test
 //! ```
@@ -16,6 +17,7 @@
 mod bench;
 mod deps;
 mod docs;
+mod fuzz;
 mod soak;
 mod stage;
 
@@ -34,6 +36,9 @@ usage: cargo xtask TASK
                        (--quick: few rounds; --check: fail when a goal is missed; --dry-run: print only)
   soak [--for TIME]    everything at once for an hour, and tests with waits of true length; the figures go into
                        docs/benchmarks.md (--dry-run: print only)
+  fuzz [BODY…] [--seconds N] [--mutate [--seed N]]
+                       what a peer or a file can send, each body for a minute: guided by coverage (nightly, cargo-fuzz),
+                       or with --mutate as mutants of the corpora, with nothing installed
   deps                 which crate may know which
   docs                 documents, links, and that each promise has its test";
 
@@ -46,6 +51,7 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => test(rest),
         ["bench", options @ ..] => bench::run_all(options),
         ["soak", words @ ..] => soak::run_all(words),
+        ["fuzz", words @ ..] => fuzz::run_all(words),
         ["deps"] => deps::check(),
         ["docs"] => docs::check(),
         ["help" | "--help" | "-h"] => {

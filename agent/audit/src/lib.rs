@@ -15,6 +15,8 @@
 //! Never: a decision, a network, a task or a timer of its own. A [`Recording`] is made only here, so a shell that
 //! demands one by value cannot be started without one.
 
+#[doc(hidden)]
+pub mod fuzz;
 mod header;
 pub mod line;
 mod omit;

@@ -18,6 +18,8 @@
 mod child;
 pub mod environment;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod passwd;
 pub mod pty;
 mod spawn;

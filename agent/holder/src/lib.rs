@@ -21,6 +21,8 @@
 mod adopt;
 mod entry;
 pub mod force;
+#[doc(hidden)]
+pub mod fuzz;
 mod input;
 pub mod launch;
 mod limits;

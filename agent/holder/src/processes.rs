@@ -162,7 +162,7 @@ fn one(pid: i32) -> Option<Process> {
 }
 
 /// The second field is a name in brackets which may itself hold brackets and spaces.
-fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
+pub(crate) fn parse(pid: i32, stat: &[u8]) -> Option<Process> {
     let open = stat.iter().position(|byte| *byte == b'(')?;
     let close = stat.iter().rposition(|byte| *byte == b')')?;
     let name = stat.get(open + 1..close)?.escape_ascii().to_string();

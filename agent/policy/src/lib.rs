@@ -19,6 +19,8 @@ mod decide;
 pub mod diff;
 mod entity;
 mod explain;
+#[doc(hidden)]
+pub mod fuzz;
 mod guard;
 pub mod lint;
 mod nodes;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::Pump;
 use crate::message::MAX_SEEN;
 
-pub(super) fn notice(notice: &Notice, end: &str) -> String {
+pub(crate) fn notice(notice: &Notice, end: &str) -> String {
     let code = Code::from_number(notice.code);
     let seen = if notice.seen.is_empty() {
         code.summary().to_owned()

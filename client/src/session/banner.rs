@@ -9,7 +9,7 @@ use noderelay_pki::text::escape;
 use noderelay_proto::control::Opened;
 
 /// The line, with its end.
-pub(super) fn line(opened: &Opened, relay: &str, now: Timestamp) -> String {
+pub(crate) fn line(opened: &Opened, relay: &str, now: Timestamp) -> String {
     let mut line = format!(
         "noderelay: node {} (cluster {}) through relay {}, policy version {}, recorded, as {}",
         escape(&opened.node, 253),

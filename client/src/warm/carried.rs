@@ -108,7 +108,7 @@ impl Carried {
 }
 
 /// What a word of the warm process means.
-fn fault(broken: &Broken) -> Fault {
+pub(crate) fn fault(broken: &Broken) -> Fault {
     let code = Code::from_number(broken.code);
     if broken.by_node {
         Fault::new(code, Origin::Agent, &broken.seen)

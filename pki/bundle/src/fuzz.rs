@@ -4,6 +4,8 @@
 
 use crate::limits::{MAX_ROOT, MAX_TARGETS};
 use crate::metadata::{Root, Signed, Snapshot, Targets, TimestampDocument};
+use crate::signing::SigningKey;
+use crate::verify::TrustedRoot;
 use crate::{FleetFile, PrincipalsFile, PublicKey, strict};
 
 /// One metadata file, read as each kind. What passes is its own canonical form.
@@ -12,6 +14,8 @@ pub fn metadata(bytes: &[u8]) {
         | Signed::<Targets>::parse("f", bytes, MAX_TARGETS).is_ok()
         | Signed::<Snapshot>::parse("f", bytes, MAX_ROOT).is_ok()
         | Signed::<TimestampDocument>::parse("f", bytes, MAX_ROOT).is_ok();
+    // Its own signatures count as well.
+    let _ = TrustedRoot::parse("f", bytes);
     if passed {
         let again = strict::value("f", bytes, MAX_TARGETS).map(|value| strict::canonical(&value));
         assert_eq!(again.ok().as_deref(), Some(bytes));
@@ -37,6 +41,17 @@ pub fn principals(bytes: &[u8]) {
             .ok()
             .and_then(|text| PrincipalsFile::parse(text.as_bytes()).ok());
         assert_eq!(again, Some(file));
+    }
+}
+
+/// PEM text of a signing key. What passes is the same key when it is written and read again.
+pub fn signing_key(bytes: &[u8]) {
+    if let Some(key) = SigningKey::from_pem(bytes) {
+        let again = key.to_pem().ok().and_then(|text| SigningKey::from_pem(text.as_bytes()));
+        assert_eq!(
+            again.map(|key| key.public().to_string()),
+            Some(key.public().to_string())
+        );
     }
 }
 

@@ -166,7 +166,7 @@ impl SigningKey {
         })
     }
 
-    fn to_pem(&self) -> Result<Zeroizing<String>, KeyFileError> {
+    pub(crate) fn to_pem(&self) -> Result<Zeroizing<String>, KeyFileError> {
         let failed = |_| KeyFileError::Crypto { to: "write the key" };
         let der = match &self.pair {
             Pair::Ed25519(pair) => pair.to_pkcs8v1().map_err(failed)?,

@@ -4,6 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 
+use crate::code::Refusal;
 use crate::frame::Direction;
 use crate::message::{
     Frames, FromAgent, FromHolder, FromWarm, Message, Opening, ToAgent, ToClient, ToHolder, ToNode, ToWarm,
@@ -45,6 +46,23 @@ pub fn stream<T: Message + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
     assert_eq!(whole, again, "what was decoded can be encoded");
 }
 
+/// The payload of each frame in every direction.
+pub fn payloads(bytes: &[u8]) {
+    for direction in [
+        Direction::Opening,
+        Direction::FromAgent,
+        Direction::ToAgent,
+        Direction::ToNode,
+        Direction::ToClient,
+        Direction::ToHolder,
+        Direction::FromHolder,
+        Direction::ToWarm,
+        Direction::FromWarm,
+    ] {
+        payload(direction, bytes);
+    }
+}
+
 /// The payload of each frame in a direction: decoding alone.
 pub fn payload(direction: Direction, bytes: &[u8]) {
     let payload = Bytes::copy_from_slice(bytes);
@@ -80,6 +98,26 @@ pub fn payload(direction: Direction, bytes: &[u8]) {
             }
         }
     }
+}
+
+/// An agent's control stream, cut anywhere: the same registration, and behind it the same messages.
+pub fn registration(bytes: &[u8]) {
+    assert_eq!(
+        registered(bytes, bytes.len().max(1)),
+        registered(bytes, 1),
+        "the cut of the stream makes no difference"
+    );
+}
+
+/// The number by which a stream or a connection is refused. What is told by it is told again the same way.
+pub fn refusal(bytes: &[u8]) {
+    let Some((number, _)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let refusal = Refusal::from_wire(u64::from_be_bytes(*number));
+    assert!(refusal.to_wire() < 1 << 62, "QUIC can carry it");
+    assert_eq!(Refusal::from_wire(refusal.to_wire()), refusal);
+    assert!(!refusal.to_string().contains(|c: char| c.is_control()));
 }
 
 /// A session's two halves under frames and numbers of a peer that follows no rule: errors, never a panic or a bound broken.
@@ -121,6 +159,35 @@ pub fn session(bytes: &[u8]) {
             .map(Sequenced::units)
             .sum();
         assert_eq!(held, outbox.in_flight(), "everything unacknowledged is held, once");
+    }
+}
+
+type Registered = (Option<Opening>, Vec<FromAgent>, Result<(), crate::ProtocolError>);
+
+fn registered(bytes: &[u8], piece: usize) -> Registered {
+    let mut opening = Frames::<Opening>::new();
+    let mut chunks = bytes.chunks(piece);
+    let first = loop {
+        match opening.next() {
+            Ok(Some(first)) => break first,
+            Ok(None) => match chunks.next() {
+                Some(chunk) => opening.push(chunk),
+                None => return (None, Vec::new(), opening.finish()),
+            },
+            Err(error) => return (None, Vec::new(), Err(error)),
+        }
+    };
+    let mut frames: Frames<FromAgent> = opening.switch();
+    let mut messages = Vec::new();
+    loop {
+        match frames.next() {
+            Ok(Some(message)) => messages.push(message),
+            Ok(None) => match chunks.next() {
+                Some(chunk) => frames.push(chunk),
+                None => return (Some(first), messages, frames.finish()),
+            },
+            Err(error) => return (Some(first), messages, Err(error)),
+        }
     }
 }
 

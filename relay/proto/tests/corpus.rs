@@ -9,7 +9,6 @@
 
 use std::path::PathBuf;
 
-use noderelay_proto::frame::Direction;
 use noderelay_proto::fuzz;
 
 /// Name and bytes of every file of a corpus.
@@ -48,22 +47,9 @@ fn streams() {
 
 #[test]
 fn payloads() {
-    let directions = [
-        Direction::Opening,
-        Direction::FromAgent,
-        Direction::ToAgent,
-        Direction::ToNode,
-        Direction::ToClient,
-        Direction::ToHolder,
-        Direction::FromHolder,
-        Direction::ToWarm,
-        Direction::FromWarm,
-    ];
     for (name, bytes) in corpus("payloads", 10) {
         eprintln!("{name}");
-        directions
-            .iter()
-            .for_each(|direction| fuzz::payload(*direction, &bytes));
+        fuzz::payloads(&bytes);
         fuzz::number(&bytes);
     }
 }

@@ -9,6 +9,8 @@
 //! What it never does: listen on the network, know a session, a route or a policy, or let anything at the socket stop a program.
 
 pub mod admin;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod health;
 mod identity;
 pub mod log;

@@ -203,7 +203,7 @@ fn written(format: LogFormat, out: &Background) -> Written {
     }
 }
 
-fn parse(filter: &str) -> Result<EnvFilter, LogError> {
+pub(crate) fn parse(filter: &str) -> Result<EnvFilter, LogError> {
     EnvFilter::builder().parse(filter).map_err(|cause| LogError::Filter {
         filter: filter.to_owned(),
         cause,

@@ -10,6 +10,8 @@
 //!
 //! Never: sealing, files, sockets, a clock. Relays use this crate, so it stays free of `age` and of the recorder.
 
+#[doc(hidden)]
+pub mod fuzz;
 mod session;
 
 pub use session::{

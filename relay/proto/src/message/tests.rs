@@ -269,18 +269,6 @@ proptest! {
 
     #[test]
     fn any_payload(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        for direction in [
-            Direction::Opening,
-            Direction::FromAgent,
-            Direction::ToAgent,
-            Direction::ToNode,
-            Direction::ToClient,
-            Direction::ToHolder,
-            Direction::FromHolder,
-            Direction::ToWarm,
-            Direction::FromWarm,
-        ] {
-            fuzz::payload(direction, &bytes);
-        }
+        fuzz::payloads(&bytes);
     }
 }
