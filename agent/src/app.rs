@@ -219,7 +219,7 @@ impl Uplinks {
                 let stop = CancellationToken::new();
                 let dialer = Dialer::new(
                     self.node.party.clone(),
-                    agent_transport(self.node.config.limits.streams()),
+                    agent_transport(self.node.config.limits.streams(), &self.node.config.quic),
                 );
                 let (node, said) = (Arc::clone(&self.node), self.said.clone());
                 let task = uplink::keep(node, dialer, doors.clone(), self.instance, said, stop.clone());

@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use noderelay_link::Times;
 use noderelay_pki::name::ProfileName;
 use noderelay_pki::text::{Period, escape_lines};
 use noderelay_service::IdentityFiles;
@@ -49,6 +50,9 @@ pub struct Config {
     /// Limits and waits.
     #[serde(default)]
     pub limits: Limits,
+    /// Times of the connections to relays.
+    #[serde(default)]
+    pub quic: Times,
 }
 
 /// How sessions of one profile run on this node.
@@ -216,6 +220,7 @@ impl Config {
             )));
         }
         config.limits.check().map_err(malformed)?;
+        config.quic.check().map_err(malformed)?;
         Ok(config)
     }
 

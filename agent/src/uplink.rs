@@ -3,7 +3,7 @@
 //! ```text
 //! dial (new socket each time) → REGISTER / REGISTERED on a control stream → accept streams … → lost
 //!   │                                                                  └ DRAIN: leave within its spread; what runs, runs on
-//!   └────────────────────── wait (`Backoff`) ──────────────────────────────────────────────────────┘
+//!   └──── wait (`Backoff`), and until the time that a refusal or DRAIN announced (`Doors`) ─────────┘
 //! a link that was left ─> closed by the relay, or here once it carries nothing
 //! ```
 //!
@@ -11,12 +11,15 @@
 //! own, which outlives the link: a session ends by its own rules, not by a relay's. Never listens, never trusts what a relay
 //! says beyond "this stream is for you".
 
+mod alive;
+mod doors;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use noderelay_link::backoff::{self, Backoff};
-use noderelay_link::{Dialer, Link, Lost, Stream};
-use noderelay_pki::{Expect, Identity};
+use noderelay_link::{DialError, Dialer, Link, Lost, Stream};
+use noderelay_pki::Expect;
 use noderelay_proto::code::Code;
 use noderelay_proto::control::{Register, Registered};
 use noderelay_proto::frame::Type;
@@ -25,17 +28,15 @@ use noderelay_proto::message::{FromAgent, Opening, ToAgent};
 use noderelay_service::metrics::Held;
 use quinn::{RecvStream, SendStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::alive::{Alive, Due};
+use self::doors::Doors;
 use crate::accept;
 use crate::framed::{FrameReader, FrameWriter, FramedError};
 use crate::metrics::Metrics;
 use crate::session::{self, Node};
-
-/// While streams run over a link the relay is asked this often whether it lives: a relay that was restarted answers the first
-/// packet that it does not know, so this is how long a session may hang on it.
-const BEAT: Duration = Duration::from_millis(250);
 
 /// What a link's task tells the wiring.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub enum Said {
 pub async fn keep(
     node: Arc<Node>,
     dialer: Dialer,
-    mut doors: Vec<(String, Expect)>,
+    doors: Vec<(String, Expect)>,
     instance: InstanceId,
     said: mpsc::Sender<Said>,
     stop: CancellationToken,
@@ -58,14 +59,17 @@ pub async fn keep(
     let limits = &node.config.limits;
     let mut backoff = Backoff::new(limits.redial_min.duration(), limits.redial_max.duration());
     let slots = Arc::new(Semaphore::new(limits.handshakes));
+    let mut doors = Doors::new(doors);
     loop {
         let since = Instant::now();
         let mut code = None;
+        let mut at_once = false;
+        let open = doors.open(since);
         let ended = tokio::select! {
             () = stop.cancelled() => return,
-            linked = dialer.dial_each(&doors) => match linked {
+            linked = dialer.dial_each(&open) => match linked {
                 Ok(link) => {
-                    let peer = link.peer.identity().clone();
+                    let (peer, address) = (link.peer.identity().clone(), link.address.clone());
                     let uplink = Uplink {
                         node: Arc::clone(&node),
                         relay: link.peer.identity().role.name().to_owned(),
@@ -75,28 +79,37 @@ pub async fn keep(
                         carried: Arc::default(),
                         stop: stop.clone(),
                     };
-                    match uplink.serve(instance).await {
-                        Ended::Stopped => return,
-                        // The wait was the spread; the next relay is dialled at once. One that sends everybody away as
-                        // soon as they come is dialled like one that is lost.
-                        Ended::Left(_) if since.elapsed() >= backoff::STEADY => {
-                            last(&mut doors, &peer);
-                            continue;
-                        }
-                        ended => {
-                            last(&mut doors, &peer);
-                            ended.to_string()
-                        }
+                    let ended = uplink.serve(instance).await;
+                    if let Ended::Stopped = ended {
+                        return;
                     }
+                    doors.last(&address, &peer);
+                    if let Some(until) = ended.back(Instant::now()) {
+                        doors.close(&address, Some(&peer), until);
+                    }
+                    // The wait was the spread; the next relay is dialled at once. One that sends everybody away as soon as they
+                    // come is dialled like one that is lost.
+                    at_once = matches!(ended, Ended::Left(_)) && since.elapsed() >= backoff::STEADY;
+                    ended.to_string()
                 }
                 Err(error) => {
+                    close_refusing(&mut doors, &error);
                     code = Some(error.code());
                     error.to_string()
                 }
             },
         };
-        node.metrics.links_lost.inc();
-        let pause = backoff.pause(since.elapsed(), backoff::random());
+        let now = Instant::now();
+        let opens = doors.opens(now).map(|opens| opens - now);
+        if at_once && opens.is_none() {
+            continue;
+        }
+        if !at_once {
+            node.metrics.links_lost.inc();
+        }
+        let pause = backoff
+            .pause(since.elapsed(), backoff::random())
+            .max(opens.unwrap_or_default());
         let code = code.map(tracing::field::display);
         tracing::warn!(%ended, code, ?pause, "no link to this relay; dialling again");
         tokio::select! {
@@ -106,13 +119,27 @@ pub async fn keep(
     }
 }
 
+/// Leaves those alone who said during the handshake when they want to be tried again.
+fn close_refusing(doors: &mut Doors, error: &DialError) {
+    let DialError::AllFailed(attempts) = error else { return };
+    for attempt in attempts {
+        if let Some(back) = attempt.cause.back() {
+            doors.close(&attempt.address, None, come_back(back, Instant::now()));
+        }
+    }
+}
+
+fn come_back(announced: Duration, now: Instant) -> Instant {
+    now + backoff::come_back_after(announced, backoff::random())
+}
+
 /// Why a link ended.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error("the agent stops")]
     Stopped,
     #[error("the relay drains")]
-    Left(Duration),
+    Left(Leave),
     #[error("the relay did not take the registration: {0}")]
     Registration(FramedError),
     #[error("the relay answered the registration with {0}")]
@@ -121,10 +148,31 @@ enum Ended {
     Deaf(Duration),
     #[error("the relay did not answer the registration within {0:?}")]
     Silent(Duration),
+    #[error("the relay answered nothing for {0:?}, whatever arrived from it: the path is dead")]
+    Unheard(Duration),
     #[error("the link was lost: {0}")]
     Lost(Lost),
     #[error("the control stream ended: {0}")]
     Control(FramedError),
+}
+
+impl Ended {
+    /// Until when the relay wants to be left alone, if it said so.
+    fn back(&self, now: Instant) -> Option<Instant> {
+        match self {
+            Self::Left(leave) => leave.back,
+            Self::Lost(lost) => lost.back().map(|back| come_back(back, now)),
+            _ => None,
+        }
+    }
+}
+
+/// What a draining relay asks for.
+#[derive(Debug, Clone, Copy)]
+struct Leave {
+    at: Instant,
+    /// When it expects to be back, if it said so.
+    back: Option<Instant>,
 }
 
 /// One link with all that its streams need.
@@ -212,24 +260,27 @@ impl Uplink {
     async fn attend(&self, mut standing: Standing, reader: &mut Reader, writer: &mut Writer) -> Ended {
         let report = |standing| report(standing, &self.relay, &self.said, &self.node.metrics);
         let mut _place = report(standing);
-        let mut leaving: Option<(Instant, Duration)> = None;
-        let mut beat = tokio::time::interval(BEAT);
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut beats = 0;
+        let mut leaving: Option<Leave> = None;
+        let mut alive = Alive::new(self.node.config.quic.idle.duration(), Instant::now());
         loop {
+            let busy = self.carries();
             tokio::select! {
                 () = self.stop.cancelled() => return Ended::Stopped,
-                () = until(leaving) => return Ended::Left(leaving.map_or(Duration::ZERO, |(_, after)| after)),
+                leave = until(leaving) => return Ended::Left(leave),
                 message = reader.demand() => match message {
                     // The relay asks whether we live: the answer is what keeps a copy of our key from taking our place.
                     Ok(ToAgent::Ping(number)) => if let Err(ended) = self.say(writer, &FromAgent::Pong(number)).await {
                         return ended;
                     },
+                    Ok(ToAgent::Pong(number)) => alive.heard(number, Instant::now()),
                     Ok(ToAgent::Drain(drain)) if leaving.is_none() => {
                         let spread = Duration::from_millis(drain.spread_ms.into());
                         let after = backoff::leave_after(spread, backoff::random());
+                        let now = Instant::now();
+                        let back = Duration::from_millis(drain.back_ms.into());
+                        let back = (!back.is_zero()).then(|| come_back(back, now));
                         tracing::info!(relay = %self.relay, ?spread, ?after, "the relay drains");
-                        leaving = Some((Instant::now() + after, after));
+                        leaving = Some(Leave { at: now + after, back });
                     }
                     Ok(ToAgent::Registered(again)) if standing.changes_to(&again) => {
                         standing = Standing::Attached;
@@ -238,12 +289,13 @@ impl Uplink {
                     Ok(other) => tracing::debug!(relay = %self.relay, frame = %other.frame(), "nothing new from the relay"),
                     Err(error) => return Ended::Control(error),
                 },
-                _ = beat.tick(), if self.carries() => {
-                    beats += 1;
-                    if let Err(ended) = self.say(writer, &FromAgent::Ping(beats)).await {
+                () = tokio::time::sleep_until(alive.look_at(busy)) => match alive.due(busy, Instant::now()) {
+                    Due::Ask(number) => if let Err(ended) = self.say(writer, &FromAgent::Ping(number)).await {
                         return ended;
-                    }
-                }
+                    },
+                    Due::Dead(limit) => return Ended::Unheard(limit),
+                    Due::Nothing => {}
+                },
                 opened = self.link.connection.accept_bi() => match opened {
                     Ok((send, recv)) => self.take(Stream::new(send, recv)),
                     Err(error) => return Ended::Lost(Lost::from(&error)),
@@ -276,20 +328,12 @@ impl Uplink {
     }
 }
 
-/// Puts the addresses of a relay behind the others: whoever was just lost is not the first one to be tried again.
-fn last(doors: &mut [(String, Expect)], relay: &Identity) {
-    let (before, fits) = (doors.len(), |expect: &Expect| expect.check(relay).is_ok());
-    if doors.iter().filter(|(_, expect)| fits(expect)).count() == before {
-        // Addresses that say nothing about who is behind them.
-        doors.rotate_left(1.min(before));
-    } else {
-        doors.sort_by_key(|(_, expect)| fits(expect));
-    }
-}
-
-async fn until(leaving: Option<(Instant, Duration)>) {
+async fn until(leaving: Option<Leave>) -> Leave {
     match leaving {
-        Some((at, _)) => tokio::time::sleep_until(at).await,
+        Some(leave) => {
+            tokio::time::sleep_until(leave.at).await;
+            leave
+        }
         None => std::future::pending().await,
     }
 }

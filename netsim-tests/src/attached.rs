@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use bytes::BytesMut;
 use jiff::Timestamp;
-use noderelay_link::agent_transport;
+use noderelay_link::{Times, agent_transport};
 use noderelay_pki::ca::{CertificateAuthority, LeafSpec};
 use noderelay_pki::identity::Role;
 use noderelay_pki::key::PrivateKey;
@@ -71,7 +71,7 @@ pub async fn idle(
     };
     let tls = party(ca, Role::Node(node))?.client(expect, Leg::Outer, version::OUTER)?;
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
-    config.transport_config(agent_transport(256));
+    config.transport_config(agent_transport(256, &Times::default()));
     let connection = socket.connect_with(config, relay, SERVER_NAME)?.await?;
     hold(&connection).await?;
     Ok(connection)

@@ -10,21 +10,20 @@ use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use bytes::BytesMut;
 use jiff::Timestamp;
-use noderelay_link::{Restart, accepted, server_config, server_endpoint};
+use noderelay_link::{Restart, Times, accepted, server_config, server_endpoint};
 use noderelay_pki::Expect;
 use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE};
 use noderelay_pki::identity::{Role, RoleKind};
 use noderelay_pki::name::RelayName;
 use noderelay_pki::tls::{Leg, Party};
 use noderelay_proto::control::{Control, Registered, encode};
-use noderelay_proto::version;
+use noderelay_proto::{Frames, FromAgent, Opening, ToAgent, version};
 use quinn::{Connection, Incoming, RecvStream, SendStream};
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use crate::attached;
 use crate::fleet::Fleet;
@@ -62,8 +61,9 @@ impl Knock {
 
     /// Finishes the handshake and lets the peer open no stream at all.
     pub async fn accept_without_streams(self) -> Option<Connection> {
-        let mut config = server_config(self.tls).ok()?;
-        let transport = noderelay_link::transport::transport(Duration::from_secs(2), 0);
+        let restart = Restart::from_key(self.party.credentials.get().key()).ok()?;
+        let mut config = server_config(self.tls, &restart, &Times::default()).ok()?;
+        let transport = noderelay_link::transport::transport(&Times::default(), 0);
         config.transport_config(Arc::new(transport));
         self.incoming.accept_with(Arc::new(config)).ok()?.await.ok()
     }
@@ -81,13 +81,45 @@ impl Knock {
     }
 }
 
-/// Answers an agent's registration, and reads what it says from then on; gives what can be said to it.
-pub async fn attach(connection: &Connection, agent: &watch::Sender<Option<Connection>>) -> Option<SendStream> {
-    let (mut send, mut recv) = connection.accept_bi().await.ok()?;
-    say(&mut send, &registered(false)).await?;
+/// What can be said to an agent that is attached.
+pub struct Said(Arc<Mutex<SendStream>>);
+
+impl Said {
+    /// Sends one message.
+    pub async fn say(&self, message: &impl Control) -> Option<()> {
+        let mut bytes = BytesMut::new();
+        encode(message, &mut bytes);
+        self.0.lock().await.write_all(&bytes).await.ok()
+    }
+}
+
+/// Answers an agent's registration, and what it asks from then on; gives what can be said to it.
+pub async fn attach(connection: &Connection, agent: &watch::Sender<Option<Connection>>) -> Option<Said> {
+    let (send, recv) = connection.accept_bi().await.ok()?;
+    let said = Said(Arc::new(Mutex::new(send)));
+    said.say(&registered(false)).await?;
     agent.send_replace(Some(connection.clone()));
-    tokio::spawn(async move { while recv.read_chunk(4096, true).await.is_ok_and(|chunk| chunk.is_some()) {} });
-    Some(send)
+    tokio::spawn(answer(recv, Arc::clone(&said.0)));
+    Some(said)
+}
+
+/// An agent leaves a relay that does not answer it.
+async fn answer(mut recv: RecvStream, send: Arc<Mutex<SendStream>>) -> Option<()> {
+    let mut frames = Frames::<Opening>::new();
+    while frames.next().ok()?.is_none() {
+        frames.push(&recv.read_chunk(4096, true).await.ok()??.bytes);
+    }
+    let mut frames = frames.switch::<FromAgent>();
+    loop {
+        while let Some(message) = frames.next().ok()? {
+            if let FromAgent::Ping(number) = message {
+                let mut bytes = BytesMut::new();
+                ToAgent::Pong(number).encode(&mut bytes);
+                send.lock().await.write_all(&bytes).await.ok()?;
+            }
+        }
+        frames.push(&recv.read_chunk(4096, true).await.ok()??.bytes);
+    }
 }
 
 /// What a relay answers to a registration.
@@ -97,13 +129,6 @@ pub fn registered(parked: bool) -> Registered {
         parked,
         ..Registered::default()
     }
-}
-
-/// Sends one message.
-pub async fn say(send: &mut SendStream, message: &impl Control) -> Option<()> {
-    let mut bytes = BytesMut::new();
-    encode(message, &mut bytes);
-    send.write_all(&bytes).await.ok()
 }
 
 /// Which way bytes go.
@@ -232,7 +257,7 @@ where
     let address = socket.local_addr().expect("an address");
     let endpoint = {
         let _within = runtime.enter();
-        server_endpoint(socket, Arc::clone(&tls), &restart).expect("a socket")
+        server_endpoint(socket, Arc::clone(&tls), &restart, &Times::default()).expect("a socket")
     };
     let knocks = Arc::new(AtomicUsize::new(0));
     let agent = Arc::new(watch::Sender::new(None));

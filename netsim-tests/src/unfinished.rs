@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use bytes::Bytes;
 use jiff::Timestamp;
 use noderelay_agent::accept::{self, Arrived, Own};
-use noderelay_link::{Dialer, Stream, agent_transport};
+use noderelay_link::{Dialer, Stream, Times, agent_transport};
 use noderelay_pki::Expect;
 use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE};
 use noderelay_pki::identity::Role;
@@ -83,7 +83,7 @@ fn party(fleet: &Fleet) -> Party {
 }
 
 async fn serve(address: &str, party: Party, act: Act, attached: mpsc::Sender<()>) {
-    let dialer = Dialer::new(party.clone(), agent_transport(256));
+    let dialer = Dialer::new(party.clone(), agent_transport(256, &Times::default()));
     let link = dialer
         .dial(&[address.to_owned()], Expect::Relay { cluster: None })
         .await

@@ -64,7 +64,7 @@ pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: Cancellat
     });
     material.tell(&relay, now());
     let admin = config.admin.as_deref().map(Admin::bind).transpose()?;
-    let endpoint = listen_on(&relay, config.listen)?;
+    let endpoint = listen_on(&relay, &config)?;
     let address = endpoint.local_addr().context("the UDP socket has no address")?;
 
     let mut helpers = JoinSet::new();
@@ -124,11 +124,12 @@ async fn drain(relay: &Relay, endpoint: &Endpoint, serving: &mut tokio::task::Jo
     info!("stopped");
 }
 
-fn listen_on(relay: &Relay, address: SocketAddr) -> anyhow::Result<Endpoint> {
+fn listen_on(relay: &Relay, config: &Config) -> anyhow::Result<Endpoint> {
+    let address = config.listen;
     let socket = UdpSocket::bind(address).with_context(|| format!("can't listen on UDP {address}"))?;
     let tls = relay.party.server(admit::ROLES, Leg::Outer, version::OUTER)?;
     let restart = Restart::from_key(relay.party.credentials.get().key())?;
-    Ok(noderelay_link::server_endpoint(socket, tls, &restart)?)
+    Ok(noderelay_link::server_endpoint(socket, tls, &restart, &config.quic)?)
 }
 
 async fn follow(relay: Arc<Relay>, mut material: Material) {

@@ -9,6 +9,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use noderelay_link::Times;
 use noderelay_pki::files::{self, FileError};
 use noderelay_pki::text::{Period, escape_lines};
 use noderelay_service::IdentityFiles;
@@ -50,6 +51,9 @@ pub struct Config {
     /// Bounds in number.
     #[serde(default)]
     pub limits: Limits,
+    /// Times of the connections of clients and agents.
+    #[serde(default)]
+    pub quic: Times,
 }
 
 /// Bounds in time; each has a default.
@@ -192,6 +196,7 @@ impl Config {
         let mut config: Self = serde_saphyr::from_str(text).map_err(|e| malformed(e.to_string()))?;
         config.timing.check(path)?;
         config.limits.check(path)?;
+        config.quic.check().map_err(malformed)?;
         let folder = path.parent().unwrap_or(Path::new("."));
         for file in [
             &mut config.identity.certificate,

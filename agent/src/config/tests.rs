@@ -75,3 +75,12 @@ fn limits_that_would_stop_the_agent_are_refused() {
     }
     assert!(load(&GOOD.replace("resume_window: 3s", "redial_min: 1m, redial_max: 1s")).is_err());
 }
+
+#[test]
+fn times_of_connections_are_set_under_quic_and_checked() {
+    let with = |quic: &str| load(&format!("{GOOD}\nquic: {{{quic}}}\n"));
+    assert_eq!(with("keepalive: 2s").unwrap().quic.keepalive.duration().as_secs(), 2);
+    let text = with("idle: 9s").unwrap_err().to_string();
+    assert!(text.contains("quic.idle, 9s"), "{text}");
+    assert!(with("mtu: 9000").is_err());
+}

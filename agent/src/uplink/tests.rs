@@ -3,9 +3,10 @@
 use std::net::UdpSocket;
 
 use jiff::Timestamp;
-use noderelay_link::{Restart, agent_transport, server_endpoint};
+use noderelay_link::{Restart, Times, agent_transport, server_endpoint};
 use noderelay_pki::RoleKind;
 use noderelay_pki::tls::Leg;
+use noderelay_proto::Refusal;
 use noderelay_proto::control::{Drain, Purpose, Registered, RouteHeader};
 use noderelay_proto::version::{self, Version};
 use quinn::{Connection, Endpoint};
@@ -44,9 +45,10 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
         .expect("hangs")
 }
 
-/// An agent that dials a relay which the test plays.
+/// An agent that dials relays which the test plays, and of which it uses one.
 struct Rig {
     relay: Endpoint,
+    others: Vec<Endpoint>,
     heard: mpsc::Receiver<Said>,
     stop: CancellationToken,
     _folder: tempfile::TempDir,
@@ -54,31 +56,37 @@ struct Rig {
 
 impl Rig {
     async fn new(limits: &str) -> Self {
+        Self::of(limits, &["r1"]).await
+    }
+
+    async fn of(limits: &str, names: &[&str]) -> Self {
         let (fleet, now) = (Fleet::new(), Timestamp::now());
         let in_force = Publisher::new(&fleet, "", now).await.in_force(now).await;
         let folder = tempfile::tempdir().unwrap();
         let in_force = watch::Sender::new(in_force).subscribe();
         let node = Arc::new(testing::node(&fleet, folder.path(), limits, in_force));
-        let party = fleet.party(fleet.relay("r1"));
-        let tls = party
-            .server(Expect::Roles(&[RoleKind::Node]), Leg::Outer, version::OUTER)
-            .unwrap();
-        let restart = Restart::from_key(party.credentials.get().key()).unwrap();
-        let relay = server_endpoint(UdpSocket::bind("127.0.0.1:0").unwrap(), tls, &restart).unwrap();
-        let door = (relay.local_addr().unwrap().to_string(), Expect::Relay { cluster: None });
+        let (mut relays, mut doors) = (Vec::new(), Vec::new());
+        for name in names {
+            let identity = fleet.relay(name);
+            let party = fleet.party(identity.clone());
+            let tls = party
+                .server(Expect::Roles(&[RoleKind::Node]), Leg::Outer, version::OUTER)
+                .unwrap();
+            let restart = Restart::from_key(party.credentials.get().key()).unwrap();
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let relay = server_endpoint(socket, tls, &restart, &Times::default()).unwrap();
+            let expect = Expect::ThisRelay { identity, key: None };
+            doors.push((relay.local_addr().unwrap().to_string(), expect));
+            relays.push(relay);
+        }
+        let others = relays.split_off(1);
         let (said, heard) = mpsc::channel(16);
         let stop = CancellationToken::new();
-        let dialer = Dialer::new(node.party.clone(), agent_transport(node.config.limits.streams()));
-        tokio::spawn(keep(
-            node,
-            dialer,
-            vec![door],
-            InstanceId::new([3; 16]),
-            said,
-            stop.clone(),
-        ));
+        let dialer = Dialer::new(node.party.clone(), agent_transport(node.config.limits.streams(), &Times::default()));
+        tokio::spawn(keep(node, dialer, doors, InstanceId::new([3; 16]), said, stop.clone()));
         Self {
-            relay,
+            relay: relays.remove(0),
+            others,
             heard,
             stop,
             _folder: folder,
@@ -87,7 +95,12 @@ impl Rig {
 
     /// The agent's next connection, with its REGISTER read and not answered.
     async fn dialled(&self) -> (Connection, FrameReader<RecvStream, Opening>, FrameWriter<SendStream>) {
-        let connection = soon(async { self.relay.accept().await.unwrap().await.unwrap() }).await;
+        Self::dialled_at(&self.relay).await
+    }
+
+    /// The same at another relay.
+    async fn dialled_at(relay: &Endpoint) -> (Connection, FrameReader<RecvStream, Opening>, FrameWriter<SendStream>) {
+        let connection = soon(async { relay.accept().await.unwrap().await.unwrap() }).await;
         let (send, recv) = soon(connection.accept_bi()).await.unwrap();
         let mut reader = FrameReader::new(recv);
         assert!(matches!(soon(reader.demand()).await.unwrap(), Opening::Register(_)));
@@ -153,27 +166,6 @@ async fn streams_beyond_the_slots_are_told_that_the_agent_is_not_ready() {
     assert_eq!(code.into_inner(), u64::from(Code::AgentNotReady.number()));
 }
 
-#[test]
-fn a_relay_that_was_lost_is_not_the_first_to_be_tried_again() {
-    let fleet = Fleet::new();
-    let this = |name: &str| Expect::ThisRelay {
-        identity: fleet.relay(name),
-        key: None,
-    };
-    let doors = [("a:1", "r1"), ("b:1", "r1"), ("c:1", "r2")];
-    let mut doors: Vec<_> = doors.iter().map(|(at, name)| ((*at).to_owned(), this(name))).collect();
-    let order = |doors: &[(String, Expect)]| doors.iter().map(|(at, _)| at.clone()).collect::<Vec<_>>();
-    last(&mut doors, &fleet.relay("r1"));
-    assert_eq!(order(&doors), ["c:1", "a:1", "b:1"]);
-    last(&mut doors, &fleet.relay("r2"));
-    assert_eq!(order(&doors), ["a:1", "b:1", "c:1"]);
-    // Addresses that were given by hand say nothing about who is there.
-    let any = Expect::Relay { cluster: None };
-    let mut doors = vec![("a:1".to_owned(), any.clone()), ("b:1".to_owned(), any)];
-    last(&mut doors, &fleet.relay("r1"));
-    assert_eq!(order(&doors), ["b:1", "a:1"]);
-}
-
 #[tokio::test]
 async fn a_relay_that_asks_and_never_reads_is_given_up() {
     let rig = Rig::new("{registration: 100ms, redial_min: 10ms}").await;
@@ -213,4 +205,98 @@ async fn a_registration_is_answered_by_nothing_else() {
     let (_second, ..) = rig.dialled().await;
     soon(first.closed()).await;
     assert!(rig.heard.try_recv().is_err(), "nobody is attached");
+}
+
+/// How long the relay of these tests wants to be left alone.
+const BACK: Duration = Duration::from_millis(700);
+
+fn busy(back: Duration) -> quinn::VarInt {
+    let refusal = Refusal {
+        code: Code::RelayBusy,
+        back: Some(back),
+    };
+    refusal.to_wire().try_into().unwrap()
+}
+
+#[tokio::test]
+async fn b088_a_relay_that_said_when_to_come_back_is_not_dialled_sooner() {
+    let rig = Rig::new("{redial_min: 10ms, redial_max: 20ms}").await;
+    // It says so instead of an answer, to one that is attached, and when it drains.
+    let (unanswered, ..) = rig.dialled().await;
+    let mut said = Instant::now();
+    unanswered.close(busy(BACK), b"");
+    let (attached, _reader, mut writer) = rig.dialled().await;
+    assert!(said.elapsed() >= BACK, "{:?}", said.elapsed());
+    writer.send(&registered(false)).await.unwrap();
+    said = Instant::now();
+    attached.close(busy(BACK), b"");
+    let (_draining, _reader, mut writer) = rig.dialled().await;
+    assert!(said.elapsed() >= BACK, "{:?}", said.elapsed());
+    writer.send(&registered(false)).await.unwrap();
+    said = Instant::now();
+    let drain = Drain {
+        spread_ms: 0,
+        back_ms: 700,
+    };
+    writer.send(&ToAgent::from(drain)).await.unwrap();
+    let (_last, ..) = rig.dialled().await;
+    assert!(said.elapsed() >= BACK, "{:?}", said.elapsed());
+}
+
+#[tokio::test]
+async fn b088_a_relay_that_is_full_keeps_nobody_from_another_one_and_is_left_alone_meanwhile() {
+    let rig = Rig::of("{redial_min: 10ms, redial_max: 20ms}", &["r1", "r2"]).await;
+    let (refused, ..) = rig.dialled().await;
+    refused.close(busy(Duration::from_secs(60)), b"");
+    let other = &rig.others[0];
+    let others = async {
+        // The other one is tried at once, and again however often it fails.
+        for _ in 0..3 {
+            let (lost, ..) = Rig::dialled_at(other).await;
+            lost.close(0u32.into(), b"");
+        }
+    };
+    tokio::select! {
+        () = others => {}
+        _ = rig.relay.accept() => panic!("it wanted to be left alone"),
+    }
+}
+
+#[tokio::test]
+async fn b075_a_relay_that_is_heard_and_does_not_answer_is_given_up() {
+    let quic = "{redial_min: 10ms}\nquic: {keepalive: 100ms, idle: 600ms}";
+    let rig = Rig::new(quic).await;
+    let (first, reader, mut writer) = rig.dialled().await;
+    let mut reader = FrameReader::<_, FromAgent>::new(reader.into_inner());
+    writer.send(&registered(false)).await.unwrap();
+    // It says something all the time, as whoever gets no acknowledgement does.
+    let talk = async {
+        let mut asked = 0;
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(50)) => {
+                    if writer.send(&registered(false)).await.is_err() {
+                        return asked;
+                    }
+                }
+                heard = reader.next() => match heard {
+                    Ok(Some(_)) => asked += 1,
+                    _ => return asked,
+                },
+            }
+        }
+    };
+    assert!(soon(talk).await > 0, "it was never asked");
+    soon(first.closed()).await;
+    // One that answers is kept for longer than that.
+    let (second, reader, mut writer) = rig.dialled().await;
+    let mut reader = FrameReader::<_, FromAgent>::new(reader.into_inner());
+    writer.send(&registered(false)).await.unwrap();
+    for _ in 0..6 {
+        let FromAgent::Ping(number) = soon(reader.demand()).await.unwrap() else {
+            panic!("not a question");
+        };
+        writer.send(&ToAgent::Pong(number)).await.unwrap();
+    }
+    assert!(second.close_reason().is_none());
 }

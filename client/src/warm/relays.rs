@@ -181,7 +181,7 @@ async fn keep(state: Arc<State>, dialer: Dialer, basis: Basis) {
     let mut backoff = Backoff::new(PAUSE_MIN, PAUSE_MAX);
     loop {
         let mut lived = Duration::ZERO;
-        let seen = match dialer.dial_each(&basis.doors).await {
+        let (seen, back) = match dialer.dial_each(&basis.doors).await {
             Ok(link) => {
                 let up = Arc::new(Up {
                     relay: link.peer.identity().role.name().to_owned(),
@@ -191,45 +191,52 @@ async fn keep(state: Arc<State>, dialer: Dialer, basis: Basis) {
                 });
                 tracing::info!(relay = up.relay, remote = %up.link.remote, "connected");
                 state.set(Some(Arc::clone(&up)), "");
-                let seen = until_lost(&up.link).await;
+                let lost = until_lost(&up.link).await;
                 lived = up.since.elapsed();
                 up.lost.send_replace(true);
                 // Its streams hold it as long as they run; without any it ends here.
                 if Arc::strong_count(&up) <= 2 {
                     up.link.connection.close(Code::Ok.number().into(), b"");
                 }
-                seen
+                lost
             }
-            Err(error) => escape(&one_line(&error.to_string()), 500),
+            Err(error) => (escape(&one_line(&error.to_string()), 500), error.back()),
         };
-        let pause = backoff.pause(lived, backoff::random());
+        let back = back.map(|back| backoff::come_back_after(back, backoff::random()));
+        let pause = backoff.pause(lived, backoff::random()).max(back.unwrap_or_default());
         tracing::warn!(relay = basis.label, seen, ?pause, "not connected; dialling again");
         state.set(None, &seen);
         sleep(pause).await;
     }
 }
 
-/// Waits until the connection is lost or is not to be relied on; gives the reason.
-async fn until_lost(link: &Link) -> String {
+/// Waits until the connection is lost or is not to be relied on; gives the reason, and when the relay wants to be tried again, if it said so.
+async fn until_lost(link: &Link) -> (String, Option<Duration>) {
     let (mut packets, mut heard) = (0, Instant::now());
     let (mut looked, mut clock) = (Instant::now(), Timestamp::now());
     loop {
         tokio::select! {
             biased;
-            error = link.connection.closed() => return noderelay_link::Lost::from(&error).to_string(),
+            error = link.connection.closed() => {
+                let lost = noderelay_link::Lost::from(&error);
+                return (lost.to_string(), lost.back());
+            }
             () = sleep(LOOK) => {}
         }
         let now = Timestamp::now();
         let slept = noderelay_pki::time::between(clock, now).saturating_sub(looked.elapsed());
         (looked, clock) = (Instant::now(), now);
         if slept > SLEPT {
-            return format!("the clock moved by {} s: the machine slept", slept.as_secs());
+            return (
+                format!("the clock moved by {} s: the machine slept", slept.as_secs()),
+                None,
+            );
         }
         let received = link.connection.stats().udp_rx.datagrams;
         if received != packets {
             (packets, heard) = (received, Instant::now());
         } else if heard.elapsed() > SILENT {
-            return format!("nothing was heard for {} s", SILENT.as_secs());
+            return (format!("nothing was heard for {} s", SILENT.as_secs()), None);
         }
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use netsim_tests::burden::Burden;
-use netsim_tests::liar::{Knock, Peer, attach, fleet_with, registered, say};
+use netsim_tests::liar::{Knock, Peer, Said, attach, fleet_with, registered};
 use noderelay_proto::control::{Drain, Purpose, RouteHeader, encode};
 use noderelay_proto::version::Version;
 use noderelay_proto::{Type, frame};
-use quinn::{Connection, SendStream};
+use quinn::Connection;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -74,14 +74,14 @@ async fn act(attack: Attack, knock: Knock, mut on: watch::Receiver<bool>) {
     let Some(Peer::Agent(connection, agent)) = knock.accept().await else {
         return;
     };
-    let Some(mut control) = attach(&connection, &agent).await else {
+    let Some(control) = attach(&connection, &agent).await else {
         return;
     };
     if on.wait_for(|on| *on).await.is_err() {
         return;
     }
     tokio::select! {
-        () = bother(attack, &connection, &mut control) => {}
+        () = bother(attack, &connection, &control) => {}
         _ = on.wait_for(|on| !*on) => {}
     }
     if attack == Attack::DrainNow {
@@ -91,7 +91,7 @@ async fn act(attack: Attack, knock: Knock, mut on: watch::Receiver<bool>) {
     connection.close(0u32.into(), b"");
 }
 
-async fn bother(attack: Attack, connection: &Connection, control: &mut SendStream) {
+async fn bother(attack: Attack, connection: &Connection, control: &Said) {
     match attack {
         Attack::DrainNow | Attack::DrainNever => {
             let ms = if attack == Attack::DrainNow { 0 } else { u32::MAX };
@@ -99,17 +99,17 @@ async fn bother(attack: Attack, connection: &Connection, control: &mut SendStrea
                 spread_ms: ms,
                 back_ms: ms,
             };
-            say(control, &drain).await;
+            control.say(&drain).await;
             std::future::pending().await
         }
         Attack::Words => {
             for number in 0..5000 {
-                say(control, &registered(number % 2 == 0)).await;
+                control.say(&registered(number % 2 == 0)).await;
                 let drain = Drain {
                     spread_ms: u32::MAX,
                     back_ms: 0,
                 };
-                say(control, &drain).await;
+                control.say(&drain).await;
             }
             std::future::pending().await
         }

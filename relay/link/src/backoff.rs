@@ -3,6 +3,7 @@
 //! ```text
 //! failure: anything between nothing and the bound; the bound doubles up to `most` ── a steady link sets it back
 //! drain:   anything between nothing and the spread that the relay announced
+//! refusal: the time to come back that the relay announced, and anything up to half as long again
 //! ```
 //!
 //! The whole span is used (full jitter): a thousand agents, or people, that lost one relay in the same moment come back evenly
@@ -13,7 +14,7 @@ use std::time::Duration;
 /// A link that lived this long starts again with the shortest bound.
 pub const STEADY: Duration = Duration::from_secs(30);
 
-/// Longest spread that is followed: a relay's word must not keep an agent away from the others for long.
+/// Longest time that is followed, of a spread or until coming back: a relay's word must not keep an agent away for long.
 pub const LONGEST_SPREAD: Duration = Duration::from_secs(300);
 
 /// The waits of one connection that is kept.
@@ -48,6 +49,12 @@ impl Backoff {
 /// When to leave a relay that drains and wants its agents gone within `announced`.
 pub fn leave_after(announced: Duration, random: f64) -> Duration {
     within(announced.min(LONGEST_SPREAD), random)
+}
+
+/// When to come back to a relay that said `announced`: never sooner, and those who were all told the same not all at once.
+pub fn come_back_after(announced: Duration, random: f64) -> Duration {
+    let announced = announced.min(LONGEST_SPREAD);
+    announced + within(announced / 2, random)
 }
 
 fn within(bound: Duration, random: f64) -> Duration {

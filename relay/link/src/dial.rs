@@ -114,7 +114,25 @@ impl DialError {
     }
 }
 
+impl DialError {
+    /// When those who refused want to be tried again, if they said so: the last of them.
+    pub fn back(&self) -> Option<Duration> {
+        match self {
+            DialError::AllFailed(attempts) => attempts.iter().filter_map(|attempt| attempt.cause.back()).max(),
+            DialError::Own(_) | DialError::NoAddress => None,
+        }
+    }
+}
+
 impl Cause {
+    /// When the relay at this address wants to be tried again, if it said so.
+    pub fn back(&self) -> Option<Duration> {
+        match self {
+            Cause::Lost(lost) => lost.back(),
+            _ => None,
+        }
+    }
+
     fn code(&self) -> Code {
         match self {
             Cause::Name(_) => Code::TransportNames,
@@ -348,11 +366,13 @@ impl Race<'_> {
                     Some(refused) => Cause::Peer(refused),
                     None => Cause::Lost(Lost::from(&error)),
                 },
-                Ok(Ok(connection)) => match Link::new(connection, endpoint, &party, &expect, Timestamp::now()) {
-                    Ok(link) => return Ok(link),
-                    Err(LinkError::Peer(refused)) => Cause::Peer(refused),
-                    Err(error) => Cause::Here(error.to_string()),
-                },
+                Ok(Ok(connection)) => {
+                    match Link::new(connection, endpoint, &address, &party, &expect, Timestamp::now()) {
+                        Ok(link) => return Ok(link),
+                        Err(LinkError::Peer(refused)) => Cause::Peer(refused),
+                        Err(error) => Cause::Here(error.to_string()),
+                    }
+                }
             };
             Err(Attempt {
                 address,

@@ -2,7 +2,8 @@
 //!
 //! A server that is restarted is known to its peers only by packets that it can't read. With the secrets of [`Restart`] it
 //! recognises its former connection ids and answers with the stateless reset that it promised then (RFC 9000 § 10.3): its
-//! peers come back at once instead of after their idle limit.
+//! peers come back at once instead of after their idle limit. Whoever was just proving its address to it (Retry) goes on: a
+//! client follows one Retry alone, and would wait in vain for what a second one asks.
 //!
 //! What it never does: keep a socket beyond the endpoint, or choose a port (0 unless the caller bound one).
 
@@ -10,7 +11,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
-use aws_lc_rs::hmac;
+use aws_lc_rs::{hkdf, hmac};
 use noderelay_pki::key::{KeyError, PrivateKey};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, ServerConfig};
@@ -20,7 +21,7 @@ use zeroize::Zeroizing;
 
 use crate::link::LinkError;
 use crate::runtime::Runtime;
-use crate::transport::{LARGEST_DATAGRAM, relay_transport};
+use crate::transport::{LARGEST_DATAGRAM, Times, relay_transport};
 
 /// Connections that may wait for their handshake at once: state for strangers is bounded.
 const MAX_INCOMING: usize = 4096;
@@ -33,6 +34,7 @@ const INCOMING_BUFFER_TOTAL: u64 = 16 * 1024 * 1024;
 pub struct Restart {
     reset: Zeroizing<[u8; 64]>,
     ids: Zeroizing<[u8; 8]>,
+    tokens: Zeroizing<[u8; 64]>,
 }
 
 impl Restart {
@@ -45,6 +47,7 @@ impl Restart {
         Ok(Restart {
             reset: key.derive("QUIC stateless reset")?,
             ids: key.derive("QUIC connection ids")?,
+            tokens: key.derive("QUIC address tokens")?,
         })
     }
 
@@ -68,17 +71,26 @@ pub fn server_endpoint(
     socket: UdpSocket,
     tls: Arc<rustls::ServerConfig>,
     restart: &Restart,
+    times: &Times,
 ) -> Result<Endpoint, LinkError> {
-    let config = server_config(tls)?;
+    let config = server_config(tls, restart, times)?;
     Endpoint::new(restart.config()?, Some(config), socket, Arc::new(Runtime)).map_err(LinkError::Socket)
 }
 
 /// The server side's QUIC configuration, also for replacing it in a running endpoint.
-pub fn server_config(tls: Arc<rustls::ServerConfig>) -> Result<ServerConfig, LinkError> {
+pub fn server_config(
+    tls: Arc<rustls::ServerConfig>,
+    restart: &Restart,
+    times: &Times,
+) -> Result<ServerConfig, LinkError> {
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| LinkError::Setup(error.to_string()))?;
-    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    let tokens = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(restart.tokens.as_ref());
+    let mut config = ServerConfig::new(Arc::new(crypto), Arc::new(tokens));
     config
-        .transport_config(relay_transport())
+        .transport_config(relay_transport(times))
+        // A NAT may give a peer another port, or address, in the middle of a connection: it goes on once the peer has shown
+        // that it gets what is sent there.
+        .migration(true)
         .max_incoming(MAX_INCOMING)
         .incoming_buffer_size(INCOMING_BUFFER)
         .incoming_buffer_size_total(INCOMING_BUFFER_TOTAL);

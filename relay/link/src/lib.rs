@@ -25,7 +25,7 @@ pub use link::{Link, LinkError, Lost, accepted};
 pub use refused::identity_code;
 pub use runtime::Runtime;
 pub use stream::{Stream, lost, peer_refusal};
-pub use transport::{agent_transport, client_transport, relay_transport};
+pub use transport::{Times, agent_transport, client_transport, relay_transport};
 pub use urgency::Urgency;
 
 #[cfg(test)]

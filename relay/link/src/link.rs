@@ -30,6 +30,8 @@ pub struct Link {
     pub version: Version,
     /// The address that answered.
     pub remote: std::net::SocketAddr,
+    /// The same as it was given.
+    pub address: String,
     /// Held, so that the socket lives as long as the link.
     endpoint: Endpoint,
 }
@@ -70,7 +72,7 @@ pub enum Lost {
     #[error("the handshake failed here: {0}")]
     Handshake(String),
     /// Nothing was received for longer than the idle limit.
-    #[error("nothing was received for {} s", crate::transport::IDLE.as_secs())]
+    #[error("nothing was received for as long as a connection may be silent")]
     Silent,
     /// The peer does not know the connection any more (it was restarted).
     #[error("the peer does not know the connection any more; it was restarted")]
@@ -97,6 +99,16 @@ fn alert(number: u8) -> &'static str {
         116 => "certificate required",
         120 => "no common protocol version",
         _ => "see RFC 8446",
+    }
+}
+
+impl Lost {
+    /// When the peer wants to be tried again, if it said so.
+    pub fn back(&self) -> Option<Duration> {
+        match self {
+            Lost::Closed(refusal) => refusal.back,
+            _ => None,
+        }
     }
 }
 
@@ -130,6 +142,7 @@ impl Link {
     pub(crate) fn new(
         connection: Connection,
         endpoint: Endpoint,
+        address: &str,
         party: &Party,
         expect: &Expect,
         now: Timestamp,
@@ -138,6 +151,7 @@ impl Link {
         let version = version(&connection).ok_or(LinkError::Version)?;
         Ok(Link {
             remote: connection.remote_address(),
+            address: address.to_owned(),
             connection,
             peer,
             version,

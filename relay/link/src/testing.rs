@@ -12,7 +12,7 @@ use noderelay_pki::trust::TrustAnchors;
 use noderelay_pki::{Expect, Identity, RoleKind, time};
 use noderelay_proto::version;
 
-use crate::{Dialer, Restart, client_transport, server_endpoint};
+use crate::{Dialer, Restart, Times, client_transport, server_endpoint};
 
 pub(crate) const USERS: Expect = Expect::Roles(&[RoleKind::User, RoleKind::Node]);
 pub(crate) const RELAY: Expect = Expect::Relay { cluster: None };
@@ -71,10 +71,14 @@ pub(crate) fn serve(party: &Party) -> (quinn::Endpoint, SocketAddr) {
 }
 
 pub(crate) fn serve_at(party: &Party, address: SocketAddr) -> (quinn::Endpoint, SocketAddr) {
+    serve_with(party, address, &Times::default())
+}
+
+pub(crate) fn serve_with(party: &Party, address: SocketAddr, times: &Times) -> (quinn::Endpoint, SocketAddr) {
     let socket = UdpSocket::bind(address).unwrap();
     let tls = party.server(USERS, Leg::Outer, version::OUTER).unwrap();
     let restart = Restart::from_key(party.credentials.get().key()).unwrap();
-    let endpoint = server_endpoint(socket, tls, &restart).unwrap();
+    let endpoint = server_endpoint(socket, tls, &restart, times).unwrap();
     let address = endpoint.local_addr().unwrap();
     (endpoint, address)
 }

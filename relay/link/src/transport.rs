@@ -5,15 +5,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use noderelay_pki::text::Period;
 use quinn::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use serde::{Deserialize, Serialize};
 
 /// Default keepalive: well under the 15 to 30 s after which NATs forget a UDP mapping, and several times within [`IDLE`]. It
 /// is also how long an idle agent may not know that its relay was restarted.
 pub const KEEPALIVE: Duration = Duration::from_secs(5);
 /// A client's, which has a person waiting: a restarted relay is noticed within this time.
 const KEEPALIVE_CLIENT: Duration = Duration::from_secs(2);
-/// A connection from which nothing was received for this long is dead.
+/// A connection from which nothing was received for this long is dead. Each side says its own, the shorter one counts for both.
 pub const IDLE: Duration = Duration::from_secs(20);
+/// After a path stopped taking large datagrams they are tried again this much later.
+const REGROW: Duration = Duration::from_secs(60);
+/// Longest keepalive: some NATs forget a UDP mapping after 15 s without a packet from within.
+const LONGEST_KEEPALIVE: Duration = Duration::from_secs(10);
+/// Longest idle limit: a dead path should be known as such while somebody still waits for it.
+const LONGEST_IDLE: Duration = Duration::from_secs(60);
+/// Shortest of all: below it a busy processor looks like a dead path.
+const SHORTEST: Duration = Duration::from_millis(50);
 /// First guess of the round trip: a lost first packet is sent again after three times this, instead of after a second.
 const FIRST_RTT: Duration = Duration::from_millis(100);
 /// What one stream may have in flight on one leg. A session's bulk window (4 MiB) spans two legs, so both together keep
@@ -45,29 +55,87 @@ const STREAMS_AT_FIRST: u32 = 4;
 /// Streams that a client may have open at a relay; the relay allows them once it knows that it is one.
 pub const STREAMS_AT_RELAY: u32 = 64;
 
+/// The times of a path, as relay and agent may set them (`quic:` in their configuration).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Times {
+    /// A packet that asks for an answer is sent after this long without any: it keeps NAT mappings, and tells a dead path.
+    pub keepalive: Period,
+    /// A connection from which nothing was received for this long is dead. The shorter one of both sides counts.
+    pub idle: Period,
+    /// After a path stopped taking large datagrams (a black hole) they are tried again this much later.
+    pub regrow: Period,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            keepalive: period(KEEPALIVE),
+            idle: period(IDLE),
+            regrow: period(REGROW),
+        }
+    }
+}
+
+impl Times {
+    /// Refuses times that cannot keep a connection.
+    ///
+    /// # Errors
+    /// What is wrong with which of them.
+    pub fn check(&self) -> Result<(), String> {
+        for (name, seen, most) in [
+            ("keepalive", self.keepalive, LONGEST_KEEPALIVE),
+            ("idle", self.idle, LONGEST_IDLE),
+            ("regrow", self.regrow, Period::MAX.duration()),
+        ] {
+            if !(SHORTEST..=most).contains(&seen.duration()) {
+                let (least, most) = (period(SHORTEST), period(most));
+                return Err(format!("quic.{name} is {seen}, it has to be from {least} to {most}"));
+            }
+        }
+        if self.keepalive.duration() * 2 > self.idle.duration() {
+            return Err(format!(
+                "quic.keepalive is {}, and of quic.idle, {}, it may be half at most: one lost packet must not end a connection",
+                self.keepalive, self.idle
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn period(span: Duration) -> Period {
+    Period::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// For clients: nobody opens streams towards them.
 pub fn client_transport() -> Arc<TransportConfig> {
-    Arc::new(transport(KEEPALIVE_CLIENT, 0))
+    let times = Times {
+        keepalive: period(KEEPALIVE_CLIENT),
+        ..Times::default()
+    };
+    Arc::new(transport(&times, 0))
 }
 
 /// For relays, towards clients, agents and peers.
-pub fn relay_transport() -> Arc<TransportConfig> {
-    Arc::new(transport(KEEPALIVE, STREAMS_AT_FIRST))
+pub fn relay_transport(times: &Times) -> Arc<TransportConfig> {
+    Arc::new(transport(times, STREAMS_AT_FIRST))
 }
 
 /// For agents: the relay opens one stream for each session, standby and handshake, up to `streams`.
-pub fn agent_transport(streams: usize) -> Arc<TransportConfig> {
-    let mut config = transport(KEEPALIVE, u32::try_from(streams).unwrap_or(u32::MAX));
+pub fn agent_transport(streams: usize, times: &Times) -> Arc<TransportConfig> {
+    let mut config = transport(times, u32::try_from(streams).unwrap_or(u32::MAX));
     config.receive_window(AGENT_WINDOW.into());
     Arc::new(config)
 }
 
-/// With another keepalive (at most half of [`IDLE`] is used) and number of streams that the peer may open.
-pub fn transport(keepalive: Duration, streams: u32) -> TransportConfig {
+/// With these times (a keepalive of at most half of the idle limit is used) and number of streams that the peer may open.
+pub fn transport(times: &Times, streams: u32) -> TransportConfig {
+    let idle = times.idle.duration().min(LONGEST_IDLE);
+    let limit = VarInt::from_u32(u32::try_from(idle.as_millis()).unwrap_or(u32::MAX));
     let mut config = TransportConfig::default();
     config
-        .keep_alive_interval(Some(keepalive.min(IDLE / 2)))
-        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(20_000))))
+        .keep_alive_interval(Some(times.keepalive.duration().min(idle / 2)))
+        .max_idle_timeout(Some(IdleTimeout::from(limit)))
         .initial_rtt(FIRST_RTT)
         .max_concurrent_bidi_streams(VarInt::from_u32(streams))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
@@ -79,15 +147,19 @@ pub fn transport(keepalive: Duration, streams: u32) -> TransportConfig {
         // Streams take turns, urgent ones first: else one that was begun would be sent to its end, all that its window holds,
         // before a keystroke of another.
         .send_fairness(true)
-        .mtu_discovery_config(Some(discovery()))
+        .mtu_discovery_config(Some(discovery(times)))
         .ack_frequency_config(Some(acknowledgements()));
     config
 }
 
 /// Datagrams start at 1,200 bytes, which every path carries; larger ones are used once a probe of that size was acknowledged.
-fn discovery() -> MtuDiscoveryConfig {
+/// A path that stops taking them (a tunnel came up, and nobody says "too large") is known by what is lost, and is back at
+/// 1,200 bytes then.
+fn discovery(times: &Times) -> MtuDiscoveryConfig {
     let mut config = MtuDiscoveryConfig::default();
-    config.upper_bound(largest_datagram());
+    config
+        .upper_bound(largest_datagram())
+        .black_hole_cooldown(times.regrow.duration());
     config
 }
 

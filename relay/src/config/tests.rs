@@ -102,3 +102,18 @@ fn limits_have_bounds_and_defaults() {
         "{error}"
     );
 }
+
+#[test]
+fn times_of_connections_are_set_under_quic_and_checked() {
+    let config = parse(&format!("{GOOD}quic: {{ idle: 10s }}\n")).unwrap();
+    assert_eq!(
+        (config.quic.idle, config.quic.keepalive),
+        (Period::from_secs(10), Period::from_secs(5))
+    );
+    let text = refused(&format!("{GOOD}quic: {{ idle: 9s }}\n"));
+    assert!(
+        text.contains("/etc/noderelay/relay.yaml") && text.contains("quic.idle, 9s"),
+        "{text}"
+    );
+    assert!(refused(&format!("{GOOD}quic: {{ mtu: 9000 }}\n")).contains("mtu"));
+}

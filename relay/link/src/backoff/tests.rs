@@ -38,3 +38,19 @@ fn a_drain_is_followed_within_its_spread_and_no_relay_keeps_us_for_long() {
         LONGEST_SPREAD
     );
 }
+
+#[test]
+fn b088_nobody_comes_back_before_the_announced_time_and_all_come_apart() {
+    assert_eq!(come_back_after(SECOND * 8, 0.0), SECOND * 8);
+    assert_eq!(come_back_after(SECOND * 8, 1.0), SECOND * 12);
+    // A thousand agents that were refused in the same moment.
+    let waits: Vec<_> = (0..1000).map(|_| come_back_after(SECOND * 8, random())).collect();
+    for second in 8..12 {
+        let span = SECOND * second..=SECOND * (second + 1);
+        let count = waits.iter().filter(|wait| span.contains(*wait)).count();
+        assert!(count >= 150, "{count} of 1000 in {span:?}");
+    }
+    // A relay's word is worth five minutes: it could say twelve days.
+    let most = come_back_after(Duration::from_secs(12 * 86_400), 1.0);
+    assert_eq!(most, LONGEST_SPREAD + LONGEST_SPREAD / 2);
+}

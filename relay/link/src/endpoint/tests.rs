@@ -13,6 +13,12 @@ async fn restarted(fleet: &Fleet, first: &Party, next: &Party) -> (Link, [Endpoi
     let (server, address) = serve(first);
     let (dialer, addresses) = (fleet.dialer(), [address.to_string()]);
     let (link, _connection) = tokio::join!(soon(dialer.dial(&addresses, RELAY)), crate::testing::next(&server));
+    let again = replaced(&server, next, address).await;
+    (link.unwrap(), [server, again])
+}
+
+/// Takes a server's address away and starts `next` there.
+async fn replaced(server: &Endpoint, next: &Party, address: SocketAddr) -> Endpoint {
     // Nothing leaves the old one any more, not even a farewell.
     server.rebind(silent().0).unwrap();
     // The one before is kept until the next.
@@ -23,8 +29,7 @@ async fn restarted(fleet: &Fleet, first: &Party, next: &Party) -> (Link, [Endpoi
         }
     })
     .await;
-    let (again, _) = serve_at(next, address);
-    (link.unwrap(), [server, again])
+    serve_at(next, address).0
 }
 
 #[tokio::test]
@@ -48,4 +53,32 @@ async fn whoever_has_another_key_cannot_end_a_connection() {
     send.write_all(b"still there?").await.unwrap();
     let ended = tokio::time::timeout(Duration::from_millis(700), link.connection.closed()).await;
     assert!(ended.is_err(), "{ended:?}");
+}
+
+/// Has a client prove its address to `first`, takes that away before it could read the proof, and starts `next` there; says
+/// whether that takes it.
+async fn proven_to(fleet: &Fleet, first: &Party, next: &Party) -> bool {
+    let (server, address) = serve(first);
+    let (dialer, addresses) = (fleet.dialer(), [address.to_string()]);
+    let dialling = tokio::spawn(async move { dialer.dial(&addresses, RELAY).await });
+    let incoming = soon(server.accept()).await.unwrap();
+    assert!(!incoming.remote_address_validated());
+    incoming.retry().unwrap();
+    let proof = soon(server.accept()).await.unwrap();
+    assert!(proof.remote_address_validated());
+    proof.ignore();
+    let again = replaced(&server, next, address).await;
+    let proof = soon(again.accept()).await.unwrap();
+    let proven = proof.remote_address_validated();
+    drop(proof);
+    dialling.abort();
+    proven
+}
+
+#[tokio::test]
+async fn b088_an_address_that_was_proven_to_a_relay_is_proven_to_its_successor() {
+    let fleet = Fleet::new();
+    let party = fleet.party("relay/r1");
+    assert!(proven_to(&fleet, &party, &party.clone()).await);
+    assert!(!proven_to(&fleet, &party, &fleet.party("relay/r1")).await);
 }

@@ -3,12 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use noderelay_pki::text::Period;
 use noderelay_pki::tls::{Leg, SERVER_NAME};
 use noderelay_proto::version;
 
 use super::*;
 use crate::testing::*;
-use crate::{client_endpoint, client_transport, transport};
+use crate::{Times, client_endpoint, client_transport, transport};
+
+/// Shortened, so that the tests are short.
+fn quick() -> Times {
+    Times {
+        keepalive: Period::from_millis(100),
+        idle: Period::from_millis(600),
+        ..Times::default()
+    }
+}
 
 #[tokio::test]
 async fn closing_tells_the_peer_why() {
@@ -29,9 +39,7 @@ async fn closing_tells_the_peer_why() {
 async fn a_peer_that_falls_silent_is_noticed_and_one_that_idles_is_kept() {
     let fleet = Fleet::new();
     let (relay, address) = fleet.relay("relay/r1");
-    // The idle limit is shortened here only, so that the test is short.
-    let mut quick = transport::transport(Duration::from_millis(100), 0);
-    quick.max_idle_timeout(Some(quinn::VarInt::from_u32(600).into()));
+    let quick = transport::transport(&quick(), 0);
     let dialer = crate::Dialer::new(fleet.party("user/alice"), Arc::new(quick));
     let addresses = [address.to_string()];
     let (link, _connection) = tokio::join!(soon(dialer.dial(&addresses, RELAY)), next(&relay));

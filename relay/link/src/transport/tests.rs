@@ -11,7 +11,7 @@ const STALLED: usize = 8;
 async fn stalled_streams_of_an_agent_do_not_hold_up_the_others() {
     let fleet = Fleet::new();
     let (relay, address) = fleet.relay("relay/r1");
-    let agent = Dialer::new(fleet.party("node/n1"), agent_transport(256));
+    let agent = Dialer::new(fleet.party("node/n1"), agent_transport(256, &Times::default()));
     let addresses = [address.to_string()];
     let (link, at_relay) = tokio::join!(soon(agent.dial(&addresses, RELAY)), next(&relay));
     let at_agent = link.as_ref().unwrap().connection.clone();
@@ -54,4 +54,67 @@ fn datagrams_are_probed_up_to_what_an_interface_can_send() {
         assert_eq!(largest_of(mtus), largest, "{mtus:?}");
     }
     assert!((1452..=8952).contains(&largest_datagram()));
+}
+
+/// A number of a configuration, as it shows itself.
+fn shown(config: &TransportConfig, name: &str) -> String {
+    let text = format!("{config:?}");
+    let (_, rest) = text.split_once(&format!(" {name}: ")).unwrap();
+    rest.split_once(", ").unwrap().0.to_owned()
+}
+
+/// NATs of the field forget a mapping after 15 s; of three keepalives within that time two may go lost.
+#[test]
+fn b073_keepalives_are_well_within_what_nats_remember_and_all_parties_have_one_idle_limit() {
+    const FORGETFUL_NAT: Duration = Duration::from_secs(15);
+    let times = Times::default();
+    times.check().unwrap();
+    assert!(KEEPALIVE * 3 <= FORGETFUL_NAT && KEEPALIVE_CLIENT * 3 <= FORGETFUL_NAT);
+    assert!(KEEPALIVE * 3 <= IDLE, "two lost keepalives end no connection");
+    assert!(LONGEST_KEEPALIVE < FORGETFUL_NAT, "nor can it be set too long");
+    let parties = [
+        (client_transport(), KEEPALIVE_CLIENT),
+        (relay_transport(&times), KEEPALIVE),
+        (agent_transport(&times), KEEPALIVE),
+    ];
+    for (config, keepalive) in parties {
+        assert_eq!(
+            shown(&config, "max_idle_timeout"),
+            format!("Some({})", IDLE.as_millis())
+        );
+        assert_eq!(shown(&config, "keep_alive_interval"), format!("Some({keepalive:?})"));
+    }
+}
+
+#[test]
+fn times_that_cannot_keep_a_connection_are_refused_with_what_is_right() {
+    let times = |keepalive, idle, regrow| Times {
+        keepalive: Period::from_millis(keepalive),
+        idle: Period::from_millis(idle),
+        regrow: Period::from_millis(regrow),
+    };
+    for (times, words) in [
+        (
+            times(11_000, 60_000, 1_000),
+            "quic.keepalive is 11s, it has to be from 50ms to 10s",
+        ),
+        (
+            times(1_000, 61_000, 1_000),
+            "quic.idle is 61s, it has to be from 50ms to 1m",
+        ),
+        (times(1_000, 10_000, 0), "quic.regrow is 0s"),
+        (
+            times(1_000, 1_999, 1_000),
+            "quic.keepalive is 1s, and of quic.idle, 1999ms, it may be half at most",
+        ),
+    ] {
+        let seen = times.check().unwrap_err();
+        assert!(seen.contains(words), "{seen}");
+    }
+    times(50, 100, 50).check().unwrap();
+    // Whoever sets them past the check gets a connection that is kept all the same.
+    assert_eq!(
+        shown(&transport(&times(9_000, 1_000, 50), 0), "keep_alive_interval"),
+        "Some(500ms)"
+    );
 }

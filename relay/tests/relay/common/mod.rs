@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use jiff::Timestamp;
 use noderelay_bundle::fleet::{CertificateAuthority as CaText, Cluster, FleetFile};
-use noderelay_link::{Dialer, Link, agent_transport, client_transport};
+use noderelay_link::{Dialer, Link, Times, agent_transport, client_transport};
 use noderelay_pki::ca::{CaSpec, CertificateAuthority, LeafSpec};
 use noderelay_pki::identity::Role;
 use noderelay_pki::key::PrivateKey;
@@ -259,7 +259,7 @@ pub async fn ask(path: &Path, what: &str) -> String {
 
 pub async fn dial(party: Party, address: SocketAddr, agent: bool) -> Link {
     let transport = if agent {
-        agent_transport(256)
+        agent_transport(256, &Times::default())
     } else {
         client_transport()
     };

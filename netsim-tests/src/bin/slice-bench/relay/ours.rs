@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use netsim_tests::attached;
 use netsim_tests::running::{Running, eventually};
 use noderelay_client::setup::{self, Layout, Spec};
-use noderelay_link::{Dialer, Link, Stream, agent_transport, client_transport};
+use noderelay_link::{Dialer, Link, Stream, Times, agent_transport, client_transport};
 use noderelay_pki::ca::{CERTIFICATE_FILE, CertificateAuthority, KEY_FILE};
 use noderelay_pki::identity::{Identity, Role};
 use noderelay_pki::name::{NodeName, UserName};
@@ -68,7 +68,7 @@ impl Fleet {
     /// A connection to the relay.
     pub(crate) async fn dial(&self, party: Party, agent: bool) -> Result<Link> {
         let transport = if agent {
-            agent_transport(256)
+            agent_transport(256, &Times::default())
         } else {
             client_transport()
         };
