@@ -22,6 +22,7 @@ pub mod fleet;
 pub mod forge;
 pub mod fuzz;
 pub mod liar;
+pub mod middleman;
 pub mod plot;
 pub mod process;
 pub mod running;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netsim_tests::between::{Look, fleet_behind};
+use netsim_tests::between::fleet_behind;
 use netsim_tests::fleet::Fleet;
+use netsim_tests::middleman::Look;
 use netsim_tests::told::Told;
 use netsim_tests::unfinished::{Act, node};
 
@@ -46,7 +47,7 @@ fn b006_dropped_packets_are_never_exit_0() {
     let lost = Arc::new(AtomicBool::new(false));
     let pass = Arc::clone(&lost);
     let look: Look = Arc::new(move |_| !pass.load(Ordering::Relaxed));
-    let fleet = fleet_behind(&look);
+    let (fleet, _middleman) = fleet_behind(&look);
     fleet.impatient();
     let told = Told::after_begun(fleet.client(), "echo begun; sleep 300", || {
         lost.store(true, Ordering::Relaxed)

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use netsim_tests::between::{Look, fleet_behind};
+use netsim_tests::between::fleet_behind;
 use netsim_tests::chance::Chance;
+use netsim_tests::middleman::Look;
 use netsim_tests::process::Bounded as _;
 
 /// Neither what a command prints, nor its arguments, nor the reason pass the network or the relay in clear.
@@ -11,7 +12,7 @@ use netsim_tests::process::Bounded as _;
 fn nothing_of_a_session_is_seen_on_the_way() {
     let seen: Arc<Mutex<Vec<u8>>> = Arc::default();
     let into = Arc::clone(&seen);
-    let fleet = fleet_behind(
+    let (fleet, _middleman) = fleet_behind(
         &(Arc::new(move |datagram: &mut [u8]| {
             into.lock().unwrap().extend_from_slice(datagram);
             true
@@ -55,7 +56,7 @@ fn flipped_bits_never_alter_what_is_shown() {
         }
         true
     };
-    let fleet = fleet_behind(&(Arc::new(flip) as Look));
+    let (fleet, _middleman) = fleet_behind(&(Arc::new(flip) as Look));
     let wanted: String = (1..=200_000).map(|n| format!("{n}\n")).collect();
     let mut whole = 0;
     for _ in 0..5 {
