@@ -82,7 +82,10 @@ impl Rig {
         let others = relays.split_off(1);
         let (said, heard) = mpsc::channel(16);
         let stop = CancellationToken::new();
-        let dialer = Dialer::new(node.party.clone(), agent_transport(node.config.limits.streams(), &Times::default()));
+        let dialer = Dialer::new(
+            node.party.clone(),
+            agent_transport(node.config.limits.streams(), &Times::default()),
+        );
         tokio::spawn(keep(node, dialer, doors, InstanceId::new([3; 16]), said, stop.clone()));
         Self {
             relay: relays.remove(0),

@@ -75,7 +75,7 @@ fn b073_keepalives_are_well_within_what_nats_remember_and_all_parties_have_one_i
     let parties = [
         (client_transport(), KEEPALIVE_CLIENT),
         (relay_transport(&times), KEEPALIVE),
-        (agent_transport(&times), KEEPALIVE),
+        (agent_transport(256, &times), KEEPALIVE),
     ];
     for (config, keepalive) in parties {
         assert_eq!(
