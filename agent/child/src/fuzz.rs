@@ -19,7 +19,7 @@ pub fn accounts(bytes: &[u8]) {
         assert!(account.uid != u32::MAX && account.gid != u32::MAX, "somebody's number");
         assert_eq!(
             parse_passwd(&line(&account)).collect::<Vec<_>>(),
-            [account.clone()],
+            std::slice::from_ref(&account),
             "one line says it again"
         );
         assert!(shells(&account).iter().all(|shell| shell.is_absolute()));

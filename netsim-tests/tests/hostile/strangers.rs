@@ -236,7 +236,10 @@ fn a_person_who_opens_thousands_of_streams_takes_nothing_from_others() {
     assert!(opened.into_inner() > 1000, "no attack");
     assert!(log < LOG + served * LOG_OF_ONE, "{log} bytes of log, {served} sessions");
     let lines = fleet.logs().matches("stream refused").count();
-    assert!((1..=WHOLE).contains(&lines), "{lines} refusals of one person in the log");
+    assert!(
+        (1..=WHOLE).contains(&lines),
+        "{lines} refusals of one person in the log"
+    );
 }
 
 #[test]
