@@ -74,12 +74,13 @@ fn a_log_says_more_for_a_while_and_keeps_its_evidence() {
         assert_eq!(ask(socket, "GET /log", ""), (200, "info\n".into()));
     }
     assert_eq!(
-        ask(&agent, "PUT /log?for=1h", "noderelay_agent=debug"),
-        (200, "noderelay_agent=debug\n".into())
+        ask(&relay, "PUT /log?for=1h", "noderelay_relay=debug"),
+        (200, "noderelay_relay=debug\n".into())
     );
     Told::of(fleet.client(), &["true"]).assert_exit(0);
     eventually("the log says more", || debug(&fleet.logs()) > 0);
-    assert_eq!(ask(&agent, "PUT /log?for=1h", "off").0, 200);
+    // A directive for the events' own fields is the most exact one there is.
+    assert_eq!(ask(&agent, "PUT /log?for=1h", "off,audit[{event}]=off").0, 200);
     let events = |logs: &str| logs.matches("\"event\":\"session.started\"").count();
     let before = events(&fleet.logs().replace("\\\"", "\""));
     Told::of(fleet.client(), &["true"]).assert_exit(0);
