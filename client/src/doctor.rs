@@ -26,6 +26,7 @@ use tokio::time::{Instant, timeout};
 use crate::config::Config;
 use crate::creds::Creds;
 use crate::dial::{self, Reached, Ways};
+use crate::farewell;
 use crate::faults::{self, Fault};
 use crate::inner::{self, Refusal};
 use crate::message::{About, MAX_SEEN, Message};
@@ -293,12 +294,12 @@ async fn through(way: Ways, creds: &Creds, target: &Target) -> Result<String, Fa
     let started = Instant::now();
     let attempt = |stream| handshake(stream, creds, target);
     let reached = dial::through_relays(&creds.party, way, target, &|_| {}, attempt).await;
-    let Reached { relay, link, .. } = reached.map_err(|refusal| refusal.fault)?;
-    let took = started.elapsed().as_millis();
-    Ok(format!(
-        "node answers through relay {relay} at {} ({took} ms)",
-        link.remote
-    ))
+    let answer = reached.map(|Reached { relay, link, .. }| {
+        let took = started.elapsed().as_millis();
+        format!("node answers through relay {relay} at {} ({took} ms)", link.remote)
+    });
+    farewell::told().await;
+    answer.map_err(|refusal| refusal.fault)
 }
 
 /// The inner TLS without a session: the node shows its certificate, and has a moment to refuse ours.

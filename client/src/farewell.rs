@@ -3,7 +3,7 @@
 //! ```text
 //! ── ACK of EXIT (or CLOSED), close_notify, FIN ──> node: its holder ends, so the agent ends its side
 //! <──────────────── close_notify, FIN ────────────
-//! ── CONNECTION_CLOSE ──> relay
+//! ── CONNECTION_CLOSE ──> relay     (also of a connection over which there was no session)
 //! ```
 //!
 //! A QUIC connection that is closed takes what it had not yet delivered with it. Then the node would keep the session for
@@ -47,12 +47,20 @@ impl<S: AsyncRead + Unpin> Farewell<S> {
         if self.answers {
             until_end(&mut self.stream, LIMIT).await;
         }
-        let Some(link) = self.link else { return };
-        // The last packet leaves with the next turns of the runtime; nobody waits for an answer to it.
-        link.connection.close(Code::Ok.number().into(), b"");
-        for _ in 0..4 {
-            tokio::task::yield_now().await;
+        if let Some(link) = self.link {
+            link.connection.close(Code::Ok.number().into(), b"");
         }
+    }
+}
+
+/// Lets the last packet of every connection that was closed, or that nobody holds any more, leave. It goes with the next turns of
+/// the runtime, and nobody waits for an answer to it.
+///
+/// Whoever ends without it leaves its connections behind at the relays, which count them among those of this person until their idle
+/// limit.
+pub async fn told() {
+    for _ in 0..4 {
+        tokio::task::yield_now().await;
     }
 }
 

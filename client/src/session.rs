@@ -19,7 +19,7 @@ use noderelay_pki::text::escape;
 use noderelay_proto::code::{Code, Origin};
 
 use crate::config::Config;
-use crate::farewell::Farewell;
+use crate::farewell::{self, Farewell};
 use crate::faults::Fault;
 use crate::inner::{Duplex, Refusal};
 use crate::message::Message;
@@ -175,6 +175,7 @@ pub async fn run_session(options: SessionOptions) -> Outcome {
     if let Some(farewell) = over.farewell {
         farewell.take().await;
     }
+    farewell::told().await;
     if waits {
         write_status(&options, &status);
     }

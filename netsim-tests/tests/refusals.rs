@@ -3,8 +3,8 @@
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use netsim_tests::fleet::Fleet;
-use netsim_tests::process::{Bounded as _, program};
+use netsim_tests::fleet::{Fleet, edit};
+use netsim_tests::process::{Bounded as _, eventually, program};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -47,6 +47,26 @@ fn only_the_node_that_was_asked_for_answers() {
     let fleet = Fleet::serving();
     let output = fleet.client().args(["other-node", "--", "id"]).bounded();
     assert_refused(&output, &["relay.no_such_node"]);
+}
+
+/// A client that was refused leaves no connection behind at the relay, which would count it among those of its person: trying again
+/// and again, as one does while a node is away, is never answered with a quota.
+#[test]
+fn who_is_refused_leaves_nothing_behind() {
+    let mut fleet = Fleet::files("");
+    edit(&fleet.layout.relay(), |text| {
+        text + "limits: {connections_per_person: 2}\n"
+    });
+    fleet.start_relay();
+    eventually("the relay answers", || {
+        said(&id_of(fleet.client())).contains("relay.no_such_node")
+    });
+    for _ in 0..4 {
+        assert_refused(&id_of(fleet.client()), &["relay.no_such_node"]);
+        let doctor = fleet.plain().args(["doctor", "local"]).bounded();
+        let findings = String::from_utf8_lossy(&doctor.stdout);
+        assert!(findings.contains("relay.no_such_node"), "{findings}");
+    }
 }
 
 /// A policy that does not parse is refused where it is signed, and would be refused on the node.

@@ -9,7 +9,7 @@
 //!
 //! Failures count, not handshakes: a thousand agents behind one address that all come back after a restart are welcome, a
 //! stranger behind one address is not. An address is that of IPv4, or the /64 network of IPv6, which is what one party is
-//! given. While an address is refused, others behind it are refused with it but for the handshakes that come back with time.
+//! given. A known peer over its quota is no failure: it would shut the address for the agents beside it. While an address is refused, others behind it are refused with it but for the handshakes that come back with time.
 //!
 //! Pure: addresses and time are arguments. It never sees a certificate, and keeps nothing about an address without failures.
 

@@ -103,7 +103,10 @@ async fn serve_peer(relay: Arc<Relay>, incoming: Incoming, under_way: Handshake)
         Ok(admitted) => admitted,
         Err(reason) => {
             connection.close(wire(reason.refusal()), b"");
-            under_way.failed(Instant::now());
+            // Who is known and has too much has quotas of its own; others behind its address have nothing to do with that.
+            if reason.who().is_none() {
+                under_way.failed(Instant::now());
+            }
             return refused(&relay, address, reason.who(), reason.code(), &reason.to_string());
         }
     };

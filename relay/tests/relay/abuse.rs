@@ -137,3 +137,21 @@ async fn a_person_with_too_many_connections_is_told_so() {
     assert!(back.is_some());
     let _bob = dial(fleet.party("home", user("bob")), relay.address, false).await;
 }
+
+/// A person that keeps coming although it has too much does not shut out whoever is behind the same address.
+#[tokio::test]
+async fn who_is_over_a_quota_does_not_count_against_the_address() {
+    let fleet = Fleet::new();
+    let relay = fleet.relay_with("connections_per_person: 1").await;
+    let _first = Client::new(&fleet, &relay).await;
+    // More often than an address may fail.
+    for _ in 0..40 {
+        let more = dial(fleet.party("home", user("ann")), relay.address, false).await;
+        let lost = Lost::from(&soon("the connection ends", more.connection.closed()).await);
+        assert!(
+            matches!(&lost, Lost::Closed(refusal) if refusal.code == Code::RelayQuota),
+            "{lost:?}"
+        );
+    }
+    let _agent = Agent::attached(&fleet, &relay, "worker-1", 1).await;
+}
