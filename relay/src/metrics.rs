@@ -6,7 +6,7 @@
 //! Never: counts by guess. Gauges of what a registry knows are set from it when somebody asks.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use noderelay_pki::RoleKind;
 use noderelay_service::metrics::{ByCode, Counts};
@@ -119,7 +119,7 @@ pub struct Metrics {
     /// Streams that were refused, by code.
     pub streams_refused: Family<ByCode, Counter>,
     /// Directions of streams whose receiver takes nothing.
-    pub streams_stalled: Gauge,
+    streams_stalled: Gauge,
     gave_way: Counter,
     to_node: Counter,
     to_client: Counter,
@@ -263,9 +263,7 @@ impl Metrics {
     /// Sets what is known of stalled streams: how many there are, and how many ever had to give way.
     pub fn stalled(&self, (now, gave_way): (usize, u64)) {
         self.streams_stalled.set(i64::try_from(now).unwrap_or(i64::MAX));
-        self.gave_way
-            .inner()
-            .store(gave_way, std::sync::atomic::Ordering::Relaxed);
+        self.gave_way.inner().store(gave_way, Ordering::Relaxed);
     }
 
     /// Counts a conflict.

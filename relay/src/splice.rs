@@ -199,40 +199,35 @@ pub async fn splice(
     let (out, back) = (Notify::new(), Notify::new());
     let patience = || Patience::new(stalled, who);
     tokio::join!(
-        async {
-            let flow = pump(near.source, far.sink, first, codes, patience(), &out, count_out).await;
-            if flow.end == End::GaveWay {
-                back.notify_one();
-            }
-            flow
-        },
-        async {
-            let flow = pump(
-                far.source,
-                near.sink,
-                Bytes::new(),
-                codes,
-                patience(),
-                &back,
-                count_back,
-            )
-            .await;
-            if flow.end == End::GaveWay {
-                out.notify_one();
-            }
-            flow
-        },
+        pump(
+            near.source,
+            far.sink,
+            first,
+            codes,
+            patience(),
+            (&out, &back),
+            count_out
+        ),
+        pump(
+            far.source,
+            near.sink,
+            Bytes::new(),
+            codes,
+            patience(),
+            (&back, &out),
+            count_back
+        ),
     )
 }
 
-/// One direction; `cut` when the other one gave way.
+/// One direction; cut when the other one gave way, and telling it when this one did.
 async fn pump(
     mut source: Source,
     mut sink: Sink,
     first: Bytes,
     codes: Codes,
     patience: Patience<'_>,
-    cut: &Notify,
+    (cut, other): (&Notify, &Notify),
     count: impl Fn(u64),
 ) -> Flow {
     let mut bytes = 0;
@@ -260,6 +255,7 @@ async fn pump(
         End::GaveWay => {
             sink.reset(codes.gave_way);
             source.stop(codes.gave_way);
+            other.notify_one();
         }
     }
     Flow { bytes, end }

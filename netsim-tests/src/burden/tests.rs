@@ -1,3 +1,5 @@
+//! The lines of the kernel that say what a process takes.
+
 use super::*;
 
 #[test]

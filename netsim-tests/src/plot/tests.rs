@@ -1,3 +1,5 @@
+//! The curve as it is drawn.
+
 use super::*;
 
 #[test]

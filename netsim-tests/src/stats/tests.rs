@@ -1,3 +1,5 @@
+//! Quantiles and exponents of known series.
+
 use super::*;
 
 #[test]

@@ -40,6 +40,21 @@ pub enum Direction {
     FromWarm,
 }
 
+impl Direction {
+    /// Every direction.
+    pub const ALL: [Self; 9] = [
+        Self::Opening,
+        Self::FromAgent,
+        Self::ToAgent,
+        Self::ToNode,
+        Self::ToClient,
+        Self::ToHolder,
+        Self::FromHolder,
+        Self::ToWarm,
+        Self::FromWarm,
+    ];
+}
+
 macro_rules! frames {
     ($($variant:ident $number:literal $name:literal max $max:expr, $sequenced:literal, [$($direction:ident)*] $summary:literal;)*) => {
         /// A frame's number. Closed: a number that is not here is an error.

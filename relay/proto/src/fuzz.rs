@@ -48,17 +48,7 @@ pub fn stream<T: Message + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
 
 /// The payload of each frame in every direction.
 pub fn payloads(bytes: &[u8]) {
-    for direction in [
-        Direction::Opening,
-        Direction::FromAgent,
-        Direction::ToAgent,
-        Direction::ToNode,
-        Direction::ToClient,
-        Direction::ToHolder,
-        Direction::FromHolder,
-        Direction::ToWarm,
-        Direction::FromWarm,
-    ] {
+    for direction in Direction::ALL {
         payload(direction, bytes);
     }
 }

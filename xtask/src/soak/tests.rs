@@ -1,3 +1,5 @@
+//! Which tests are found, and how their run is asked for.
+
 use super::*;
 
 #[test]

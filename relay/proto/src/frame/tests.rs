@@ -7,18 +7,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::limits;
 
-const DIRECTIONS: [Direction; 9] = [
-    Direction::Opening,
-    Direction::FromAgent,
-    Direction::ToAgent,
-    Direction::ToNode,
-    Direction::ToClient,
-    Direction::ToHolder,
-    Direction::FromHolder,
-    Direction::ToWarm,
-    Direction::FromWarm,
-];
-
 fn decoder(direction: Direction, bytes: &[u8]) -> Decoder {
     let mut decoder = Decoder::new(direction);
     decoder.push(bytes);
@@ -72,7 +60,7 @@ fn golden_bytes() {
 
 #[test]
 fn a_claimed_length_above_the_bound_is_refused_before_anything_is_allocated() {
-    for direction in DIRECTIONS {
+    for direction in Direction::ALL {
         for frame in Type::ALL.iter().copied().filter(|frame| frame.travels(direction)) {
             for length in [frame.max_len() as u64 + 1, 1 << 30, varint::MAX] {
                 let mut decoder = decoder(direction, &header(frame.number(), length));
@@ -114,7 +102,7 @@ fn an_unknown_frame_is_refused_at_its_number() {
 
 #[test]
 fn a_frame_in_the_wrong_direction_is_refused_at_its_number() {
-    for direction in DIRECTIONS {
+    for direction in Direction::ALL {
         for frame in Type::ALL.iter().copied().filter(|frame| !frame.travels(direction)) {
             let bytes = header(frame.number(), 0);
             let mut decoder = decoder(direction, &bytes[..bytes.len() - 1]);

@@ -1,3 +1,5 @@
+//! What is asked on the command line, and what is refused.
+
 use super::*;
 
 fn parse(words: &[&str]) -> Result<Options> {

@@ -1,3 +1,5 @@
+//! Series that stay flat, that grow, and that leak, and what is said of them.
+
 use super::*;
 
 fn series(value: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
