@@ -3,7 +3,7 @@
 //! ```text
 //! Config ─> material (identity, bundle) ─> Relay ─> admin socket ─> UDP socket ─> `ready(address)`
 //!                                                       └ follow changes     └ listen ─> admit ─> client │ control
-//! stop ─> draining: readiness off, nothing new, DRAIN to agents ─> streams end, or `drain` is over ─> closed with a code
+//! stop ─> draining: readiness off, nothing new, DRAIN to agents ─> streams end, `drain` is over, or told again ─> closed with a code
 //! ```
 
 use std::net::{SocketAddr, UdpSocket};
@@ -16,9 +16,9 @@ use noderelay_pki::tls::Leg;
 use noderelay_proto::{Code, version};
 use noderelay_service::{Admin, Health};
 use quinn::Endpoint;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, timeout};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::info;
 
@@ -42,8 +42,26 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// The part of readiness that goes first when the relay stops.
 const DRAINING: &str = "draining";
 
-/// Runs a relay until `stop`, then drains it. `ready` is called once with the address that it listens on.
-pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: CancellationToken) -> anyhow::Result<()> {
+/// A stop at the first SIGTERM or SIGINT, which cuts what still runs at the second one.
+pub fn stop_on_signals() -> std::io::Result<Stop> {
+    let stop = Stop::default();
+    let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let words = [stop.soft.clone(), stop.hard.clone()];
+    tokio::spawn(async move {
+        for word in words {
+            let signal = tokio::select! {
+                _ = term.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            };
+            info!(signal, "asked to stop");
+            word.cancel();
+        }
+    });
+    Ok(stop)
+}
+
+/// Runs a relay until `stop` says so, then drains it. `ready` is called once with the address that it listens on.
+pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: Stop) -> anyhow::Result<()> {
     let (material, start) = Material::open(&config, now()).await?;
     let identity = start.party.credentials.get().identity().to_string();
     let relay = Arc::new(Relay {
@@ -59,7 +77,7 @@ pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: Cancellat
         refusals: Refusals::default(),
         metrics: Metrics::new(),
         health: Health::new(&["listener", material::IDENTITY, material::BUNDLE, DRAINING]),
-        stop: Stop::default(),
+        stop,
         streams: TaskTracker::new(),
     });
     material.tell(&relay, now());
@@ -82,7 +100,8 @@ pub async fn run(config: Config, ready: impl FnOnce(SocketAddr), stop: Cancellat
     ready(address);
 
     tokio::select! {
-        () = stop.cancelled() => {}
+        biased;
+        () = relay.stop.soft.cancelled() => {}
         ended = &mut serving => {
             ended.context("the listener failed")?;
             anyhow::bail!("the UDP socket {address} ended by itself");
@@ -106,7 +125,6 @@ async fn drain(relay: &Relay, endpoint: &Endpoint, serving: &mut tokio::task::Jo
         .health
         .set(DRAINING, Some("the relay was asked to stop".to_owned()));
     relay.streams.close();
-    relay.stop.soft.cancel();
     let left = match timeout(bound, &mut *serving).await {
         Ok(_) => 0,
         Err(_) => relay.streams.len(),

@@ -13,8 +13,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use noderelay_pki::text;
 use noderelay_service::{Log, LogFormat};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 
@@ -47,7 +45,7 @@ Output:
   stderr  the log
 
 Examples:
-  noderelay-relay --config relay.yaml                 serve until SIGTERM or SIGINT
+  noderelay-relay --config relay.yaml                 serve until SIGTERM or SIGINT; the second one cuts what still runs
   noderelay-relay --config relay.yaml check-config    say what is wrong with the file, or print what is in effect";
 
 /// What to do instead of running.
@@ -110,19 +108,8 @@ fn serve(config: Config) -> anyhow::Result<()> {
     tracing::info!(config = %serde_json::to_string(&config)?, "effective configuration");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let stop = CancellationToken::new();
-        let (mut term, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let asked = stop.clone();
-        let signals = tokio::spawn(async move {
-            tokio::select! {
-                _ = term.recv() => tracing::info!("SIGTERM"),
-                _ = interrupt.recv() => tracing::info!("SIGINT"),
-            }
-            asked.cancel();
-        });
-        let done = crate::app::run(config, say_ready, stop).await;
-        signals.abort();
-        done
+        let stop = crate::app::stop_on_signals()?;
+        crate::app::run(config, say_ready, stop).await
     })
 }
 

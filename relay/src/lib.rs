@@ -39,8 +39,9 @@ use std::sync::LazyLock;
 
 use noderelay_proto::Version;
 
-pub use app::run;
+pub use app::{run, stop_on_signals};
 pub use config::Config;
+pub use state::Stop;
 
 /// The commit that was built: what `NODERELAY_COMMIT` said at the build, else what git says, else `unknown`.
 pub const COMMIT: &str = env!("NODERELAY_COMMIT");

@@ -49,13 +49,13 @@ pub(crate) struct Relay {
     pub(crate) streams: TaskTracker,
 }
 
-/// The two words for the end.
-#[derive(Debug, Default)]
-pub(crate) struct Stop {
-    /// Nothing new from now on.
-    pub(crate) soft: CancellationToken,
+/// The two words for the end of a relay, each said once. Cloning shares them.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    /// Nothing new from now on; what runs may end by itself, within the bound of the configuration.
+    pub soft: CancellationToken,
     /// What still runs is cut.
-    pub(crate) hard: CancellationToken,
+    pub hard: CancellationToken,
 }
 
 impl Report for Relay {

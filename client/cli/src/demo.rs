@@ -60,6 +60,10 @@ async fn once(argv: Vec<OsString>, global: &Global) -> Result<u8> {
     let stop = CancellationToken::new();
     let mut relay = {
         let (config, stop) = (relay::Config::load(&layout.relay())?, stop.clone());
+        let stop = relay::Stop {
+            soft: stop,
+            ..Default::default()
+        };
         tokio::spawn(relay::run(config, |_| {}, stop))
     };
     let (said, mut heard) = mpsc::channel(4);
@@ -226,7 +230,7 @@ fn serve_relay(config: &Path) -> Result<()> {
     let config = relay::Config::load(config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(async {
-        let stop = noderelay_agent::app::stop_on_signals()?;
+        let stop = relay::stop_on_signals()?;
         // A supervisor that went away ends this process in another way.
         let ready = |address| _ = out::line(&format!("ready {address}"));
         relay::run(config, ready, stop).await

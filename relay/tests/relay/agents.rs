@@ -124,7 +124,7 @@ async fn a_stop_lets_open_streams_end_refuses_new_ones_and_tells_agents() {
     let idle = Client::new(&fleet, &relay).await;
     let (mut send, mut recv) = busy.open(&header("home", "worker-1"), b"a").await;
     recv.read_exact(&mut [0]).await.unwrap();
-    relay.stop.cancel();
+    relay.stop.soft.cancel();
     assert_eq!(close_code(&idle.link.connection).await, Code::RelayDraining);
     assert_eq!(soon("agents are told", agent.said.recv()).await, Some(Said::Draining));
     assert_eq!(busy.refusal(&header("home", "worker-1")).await, Code::RelayDraining);
@@ -161,7 +161,7 @@ async fn a_stop_waits_no_longer_than_its_bound_and_cuts_with_a_code() {
     let (_send, mut recv) = client.open(&header("home", "worker-1"), b"a").await;
     let mut arrived = agent.accept().await;
     let asked = tokio::time::Instant::now();
-    relay.stop.cancel();
+    relay.stop.soft.cancel();
     soon("the relay stops", relay.ended).await.unwrap().unwrap();
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
     let cut = |error| match error {

@@ -26,7 +26,6 @@ use quinn::{RecvStream, SendStream, VarInt};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio_util::sync::CancellationToken;
 
 /// For anything that has to happen.
 pub const BOUND: Duration = Duration::from_secs(20);
@@ -199,7 +198,7 @@ impl Fleet {
 
     pub async fn start(&self, config: Config) -> Relay {
         let (told, ready) = tokio::sync::oneshot::channel();
-        let stop = CancellationToken::new();
+        let stop = noderelay_relay::Stop::default();
         let ended = tokio::spawn(noderelay_relay::run(
             config,
             |address| told.send(address).unwrap(),
@@ -221,7 +220,7 @@ impl Fleet {
 pub struct Relay {
     pub address: SocketAddr,
     pub admin: PathBuf,
-    pub stop: CancellationToken,
+    pub stop: noderelay_relay::Stop,
     pub ended: JoinHandle<anyhow::Result<()>>,
 }
 
@@ -243,7 +242,7 @@ impl Relay {
     }
 
     pub async fn stopped(self) {
-        self.stop.cancel();
+        self.stop.soft.cancel();
         soon("the relay stops", self.ended).await.unwrap().unwrap();
     }
 }
