@@ -92,6 +92,10 @@ pub fn fixes(node: &str) -> impl Iterator<Item = (Code, String)> {
         .flat_map(move |code| [true, false].map(|open| (code, fix(code, node, open))))
 }
 
+/// A session was lost after it was open.
+const UNKNOWN_END: &str = "How the command ended is not known; it may still run. Open a new session to look: the node keeps a lost one \
+    only for its resume window.";
+
 /// The command or action that helps. What it names exists in the command line (a test of that compares them).
 fn fix(code: Code, node: &str, open: bool) -> String {
     let node = if node.is_empty() { "NODE" } else { node };
@@ -142,15 +146,12 @@ fn fix(code: Code, node: &str, open: bool) -> String {
                 another relay with --relay HOST:PORT."
                 .into()
         }
+        Code::TransportTimeout | Code::ProtocolTimeout if open => UNKNOWN_END.into(),
         Code::TransportLost
         | Code::TransportClosed
         | Code::TransportReset
         | Code::SessionAgentStopping
-        | Code::ProtocolTruncated => {
-            "How the command ended is not known; it may still run. Open a new session to look: the node keeps a \
-                lost one only for its resume window."
-                .into()
-        }
+        | Code::ProtocolTruncated => UNKNOWN_END.into(),
         Code::TransportUnreachable
         | Code::TransportTimeout
         | Code::TransportNames
@@ -276,6 +277,9 @@ fn fix(code: Code, node: &str, open: bool) -> String {
         Code::ClientAmbiguous => "Name the cluster: --cluster NAME".into(),
         Code::ClientUnsupported => {
             "The contingency path through a relay is built in: noderelay --via-relay NODE".into()
+        }
+        Code::ClientInterrupted if !open => {
+            "No session was opened; what the node began all the same ends after its resume window.".into()
         }
         Code::ClientInterrupted => "Nothing has to be done.".into(),
         Code::ClientLocalIo => "Check where standard input and output lead; a full disk is the usual cause.".into(),

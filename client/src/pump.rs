@@ -176,7 +176,7 @@ impl<'a> Pump<'a> {
     fn new(frames: Frames<ToClient>, window: u64, local: &'a mut Local, facts: Facts, liveness: Liveness) -> Self {
         let now = Instant::now();
         Self {
-            reactions: Reactions::new(local.terminal),
+            reactions: Reactions::new(local.terminal, local.raw.is_some()),
             local,
             facts,
             frames,

@@ -166,6 +166,8 @@ pub async fn run_session(options: SessionOptions) -> Outcome {
             farewell: None,
         }
     });
+    // The last words leave before anything else here may have to wait.
+    farewell::told().await;
     say_end(&options, &status, over.message.as_ref());
     // The reader of a pipe may be waited for; the node, which waits for our last words, is not to wait for it, too.
     let waits = options.status.as_deref().is_some_and(Status::may_wait);
@@ -188,7 +190,7 @@ pub async fn run_session(options: SessionOptions) -> Outcome {
 /// The outcome of a session whose outcome could not be written: it does not begin.
 fn no_place(options: &SessionOptions) -> Option<Outcome> {
     let file = options.status.as_deref()?;
-    let error = Status::check(file).err()?;
+    let error = Status::check(file).and_then(|()| Status::forget(file)).err()?;
     let seen = format!("--status {}: {error}; nothing was started", file.display());
     let mut status = Status::new(&escape(&options.node, 253));
     let message = failed(

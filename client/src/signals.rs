@@ -75,13 +75,18 @@ pub enum Reaction {
 #[derive(Debug)]
 pub struct Reactions {
     terminal: bool,
+    keys: bool,
     asked: bool,
 }
 
 impl Reactions {
-    /// For a session with or without a terminal.
-    pub fn new(terminal: bool) -> Self {
-        Self { terminal, asked: false }
+    /// For a session with or without a terminal at the far end, and with or without keys that leave at this end.
+    pub fn new(terminal: bool, keys: bool) -> Self {
+        Self {
+            terminal,
+            keys,
+            asked: false,
+        }
     }
 
     /// What `caught` leads to.
@@ -97,7 +102,7 @@ impl Reactions {
             Caught::Term => SignalName::Term,
             Caught::Hup => SignalName::Hup,
         };
-        if !self.terminal && std::mem::replace(&mut self.asked, true) {
+        if !self.keys && std::mem::replace(&mut self.asked, true) {
             return Reaction::Leave;
         }
         Reaction::Forward(name)

@@ -89,6 +89,17 @@ impl Status {
         }
     }
 
+    /// Takes away what an earlier run wrote: a run that is killed must not leave the outcome of another one behind.
+    ///
+    /// # Errors
+    /// The file is there and can't be removed.
+    pub fn forget(file: &Path) -> Result<()> {
+        match std::fs::symlink_metadata(file) {
+            Ok(there) if there.is_file() => std::fs::remove_file(file),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether [`Status::write`] may wait, for the reader of a pipe.
     pub fn may_wait(file: &Path) -> bool {
         std::fs::metadata(file).is_ok_and(|there| !there.is_file())

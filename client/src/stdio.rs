@@ -15,7 +15,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
@@ -211,12 +213,12 @@ fn reopened(descriptor: &OwnedFd, access: OFlag) -> Option<OwnedFd> {
 /// Reads in a thread that stays at most two pieces ahead of the session.
 fn reader(descriptor: OwnedFd) -> mpsc::Receiver<io::Result<Bytes>> {
     let (pieces, received) = mpsc::channel(1);
-    let mut file = File::from(descriptor);
+    let file = File::from(descriptor);
     let work = move || {
         let mut buffer = vec![0; PIECE];
         loop {
-            let piece =
-                retry(|| file.read(&mut buffer)).map(|n| Bytes::copy_from_slice(buffer.get(..n).unwrap_or_default()));
+            let piece = retry(&file, PollFlags::POLLIN, |mut file| file.read(&mut buffer))
+                .map(|n| Bytes::copy_from_slice(buffer.get(..n).unwrap_or_default()));
             let last = piece.as_ref().map_or(true, Bytes::is_empty);
             if pieces.blocking_send(piece).is_err() || last {
                 return;
@@ -233,10 +235,13 @@ type Writer = (mpsc::Sender<Bytes>, mpsc::Receiver<io::Result<usize>>);
 fn writer(descriptor: OwnedFd) -> Writer {
     let (work, mut pieces) = mpsc::channel::<Bytes>(1);
     let (results, done) = mpsc::channel(1);
-    let mut file = File::from(descriptor);
+    let file = File::from(descriptor);
     let run = move || {
         while let Some(piece) = pieces.blocking_recv() {
-            if results.blocking_send(retry(|| file.write(&piece))).is_err() {
+            if results
+                .blocking_send(retry(&file, PollFlags::POLLOUT, |mut file| file.write(&piece)))
+                .is_err()
+            {
                 return;
             }
         }
@@ -245,10 +250,17 @@ fn writer(descriptor: OwnedFd) -> Writer {
     (work, done)
 }
 
-fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+/// Until the call is done. Whoever gave us the descriptor may have it non-blocking (rsync makes such sockets): then it is waited for.
+fn retry<T>(file: &File, ready: PollFlags, mut call: impl FnMut(&File) -> io::Result<T>) -> io::Result<T> {
     loop {
-        match call() {
+        match call(file) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                match poll(&mut [PollFd::new(file.as_fd(), ready)], PollTimeout::NONE) {
+                    Ok(_) | Err(Errno::EINTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
             other => return other,
         }
     }

@@ -233,6 +233,27 @@ fn b009_the_tail_of_the_output_is_never_lost() {
 }
 
 /// Stdout belongs to the command alone, stderr comes apart.
+/// Input that cannot be read to its end is not passed on as if it had been: the far end would take half of it for the whole.
+#[test]
+fn input_that_cannot_be_read_is_a_failure() {
+    let fleet = Fleet::serving();
+    let folder = std::fs::File::open(&fleet.layout.root).unwrap();
+    let mut client = fleet.client();
+    client.args(["-q", "local", "--", "cat"]).stdin(folder);
+    let output = client
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+        .bounded();
+    assert_code(&output, 255);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("client.local_io") && said.contains("reading standard input"),
+        "{said}"
+    );
+}
+
 #[test]
 fn stdout_and_stderr_come_apart() {
     let fleet = Fleet::serving();

@@ -78,6 +78,20 @@ fn a_list_of_ours_becomes_one_line() {
 }
 
 #[test]
+fn an_open_session_that_falls_silent_is_not_blamed_on_a_firewall_and_an_interrupted_opening_is_not_called_nothing() {
+    for code in [Code::TransportTimeout, Code::ProtocolTimeout] {
+        assert!(Message::new(code, "", NODE).fix.contains("may still run"), "{code:?}");
+        assert!(
+            Message::new(code, "", About { open: false, ..NODE })
+                .fix
+                .contains("UDP")
+        );
+    }
+    let opening = Message::new(Code::ClientInterrupted, "", About { open: false, ..NODE });
+    assert!(opening.fix.contains("what the node began"), "{}", opening.fix);
+}
+
+#[test]
 fn a_session_that_was_never_open_leaves_no_question_how_its_command_ended() {
     let never = About { open: false, ..NODE };
     for code in [Code::TransportLost, Code::TransportClosed, Code::TransportReset] {

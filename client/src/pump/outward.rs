@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use noderelay_proto::ToNode;
-use noderelay_proto::code::Code;
+use noderelay_proto::code::{Code, Origin};
 use noderelay_proto::control::{Closed, Resize, Signal};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::{Ended, LEAST_PIECE, MAX_OUTGOING, Pump, report};
 use crate::escape::Event;
+use crate::faults::Fault;
 use crate::terminal;
 
 /// Most typed bytes that wait while the window is full: a terminal is read on, or the key that leaves would not be seen.
@@ -29,13 +30,14 @@ impl Pump<'_> {
     }
 
     pub(super) fn typed(&mut self, typed: std::io::Result<Bytes>) -> Option<Ended> {
-        let typed = typed.unwrap_or_else(|error| {
-            let line = format!("noderelay: standard input: {error}{}", self.local.line_end());
-            if !self.local.quiet {
-                self.local.screen.say(line);
+        let typed = match typed {
+            Ok(typed) => typed,
+            // Told as its end, half of a file would be taken for the whole of it.
+            Err(error) => {
+                let seen = format!("reading standard input: {error}");
+                return Some(Ended::Fault(Fault::new(Code::ClientLocalIo, Origin::Client, seen)));
             }
-            Bytes::new()
-        });
+        };
         if typed.is_empty() {
             self.input_ended = true;
             if let Some(held) = self.local.keys.end() {

@@ -99,3 +99,15 @@ fn a_pipe_that_nobody_reads_holds_nobody_up_and_one_with_a_reader_gets_it() {
     let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     assert!(Status::check(&socket).is_err());
 }
+
+#[test]
+fn the_outcome_of_an_earlier_run_is_taken_away_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("status.json");
+    Status::forget(&file).unwrap();
+    example().write(&file).unwrap();
+    Status::forget(&file).unwrap();
+    assert!(!file.exists());
+    Status::forget(std::path::Path::new("/dev/null")).unwrap();
+    assert!(std::path::Path::new("/dev/null").exists());
+}

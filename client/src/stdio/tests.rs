@@ -72,6 +72,32 @@ async fn a_socket_is_read_by_a_thread() {
     assert_eq!(all(input).await, b"abc");
 }
 
+/// As rsync hands them over: non-blocking, with a far end that is late.
+#[tokio::test]
+async fn a_socket_that_does_not_block_is_waited_for() {
+    const MANY: usize = 1024 * 1024;
+    let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let late = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        theirs.write_all(b"abc").unwrap();
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut got = Vec::new();
+        theirs.read_to_end(&mut got).unwrap();
+        got
+    });
+    let input = Input::new(ours.try_clone().unwrap().into());
+    let mut output = Output::new(ours.into());
+    assert_eq!(all(input).await, b"abc");
+    let mut rest = Bytes::from(vec![7; MANY]);
+    while !rest.is_empty() {
+        let written = output.write(&rest).await.unwrap();
+        bytes::Buf::advance(&mut rest, written);
+    }
+    drop(output);
+    assert_eq!(late.join().unwrap(), vec![7; MANY]);
+}
+
 #[tokio::test]
 async fn a_dropped_read_loses_nothing() {
     let (read, write) = nix::unistd::pipe().unwrap();
