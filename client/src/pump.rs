@@ -53,6 +53,8 @@ const READ: usize = 64 * 1024;
 const LEAST_PIECE: usize = 4 * 1024;
 /// How long a stream that takes nothing more may still have something to say.
 const LAST_HEARD: Duration = Duration::from_secs(2);
+/// How often it is looked whether a terminal that raw mode is owed to is ours by now.
+const OWED: Duration = Duration::from_millis(250);
 
 /// The local side of a session.
 #[derive(Debug)]
@@ -221,7 +223,10 @@ impl<'a> Pump<'a> {
             let wants_input = self.verdict.is_none() && !self.input_ended && self.has_room(room);
             let wants_send = self.mute.is_none() && (self.unflushed || !self.outgoing.is_empty());
             let wants_more = !self.deaf && self.outgoing.len() < 2 * MAX_OUTGOING;
-            let wake = self.wake();
+            let mut wake = self.wake();
+            if self.local.raw.as_ref().is_some_and(Raw::owed) {
+                wake = wake.min(Instant::now() + OWED);
+            }
             // Moving it to a later time can wait until it rings: the other way costs a wake-up for each key.
             if timer.is_elapsed() || wake < timer.deadline() {
                 timer.as_mut().reset(wake);
@@ -289,7 +294,8 @@ impl<'a> Pump<'a> {
             ToClient::Ping(_) => return,
             ToClient::Pong(_) => return self.asked = None,
             ToClient::Notice(notice) => {
-                if !self.local.quiet {
+                // That evidence is missing is not one of the things that one may not want to hear.
+                if !self.local.quiet || notice.code == Code::RecordingIncomplete.number() {
                     let line = report::notice(&notice, self.local.line_end());
                     self.local.screen.say(line);
                 }
@@ -367,7 +373,7 @@ impl<'a> Pump<'a> {
             Reaction::Resize => {
                 self.size_changed = true;
                 if let (Caught::Cont, Some(raw)) = (caught, &self.local.raw) {
-                    let _ = raw.again();
+                    raw.again();
                 }
             }
         }

@@ -12,6 +12,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -40,6 +41,7 @@ struct Saved {
 #[derive(Debug)]
 pub struct Raw {
     modes: Modes,
+    owed: AtomicBool,
 }
 
 impl Raw {
@@ -69,18 +71,29 @@ impl Raw {
             attributes,
             modes: modes.clone(),
         });
-        Ok(Self { modes })
+        Ok(Self {
+            modes,
+            owed: AtomicBool::new(false),
+        })
     }
 
-    /// Raw mode once more, after the process was stopped and continued: the local shell has set its own meanwhile.
-    ///
-    /// # Errors
-    /// The terminal refuses its attributes.
-    pub fn again(&self) -> std::io::Result<()> {
-        match lock().as_ref() {
-            Some(saved) if foreground(&saved.terminal) => Ok(set(&saved.terminal, &raw(&saved.attributes))?),
-            _ => Ok(()),
+    /// The process was stopped and continued: the local shell has set its own mode meanwhile. Continued in the background it gets
+    /// the terminal later, and nothing tells it so: see [`Self::owed`].
+    pub fn again(&self) {
+        self.owed.store(true, Ordering::Relaxed);
+    }
+
+    /// Raw mode once more, if it is owed and the terminal is ours by now; whether it is still owed. To be asked now and then.
+    pub fn owed(&self) -> bool {
+        if self.owed.load(Ordering::Relaxed)
+            && let Some(saved) = lock().as_ref()
+            && foreground(&saved.terminal)
+        {
+            // A terminal that refuses its attributes is asked again.
+            let refused = set(&saved.terminal, &raw(&saved.attributes)).is_err();
+            self.owed.store(refused, Ordering::Relaxed);
         }
+        self.owed.load(Ordering::Relaxed)
     }
 
     /// The flags of this terminal.

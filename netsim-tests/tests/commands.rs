@@ -232,7 +232,6 @@ fn b009_the_tail_of_the_output_is_never_lost() {
     assert_eq!(wait_within(&mut child, PATIENCE).code(), Some(5));
 }
 
-/// Stdout belongs to the command alone, stderr comes apart.
 /// Input that cannot be read to its end is not passed on as if it had been: the far end would take half of it for the whole.
 #[test]
 fn input_that_cannot_be_read_is_a_failure() {
@@ -254,6 +253,7 @@ fn input_that_cannot_be_read_is_a_failure() {
     );
 }
 
+/// Stdout belongs to the command alone, stderr comes apart.
 #[test]
 fn stdout_and_stderr_come_apart() {
     let fleet = Fleet::serving();

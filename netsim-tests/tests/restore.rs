@@ -3,9 +3,10 @@
 use std::process::Command;
 
 use netsim_tests::fleet::Fleet;
-use netsim_tests::process::program;
+use netsim_tests::process::{eventually, processes_with, program};
 use netsim_tests::terminal::Terminal;
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// What a full-screen program switches on: other screen, bracketed paste, mouse with its reports, focus, hidden cursor,
 /// keyboard protocol.
@@ -90,4 +91,37 @@ fn b003_the_terminal_is_as_before_after_an_end_and_a_refusal() {
     assert_eq!(refused.wait().code(), Some(255));
     refused.assert_as_before("a refusal");
     assert!(!refused.shown().contains('\u{1b}'), "{:?}", refused.shown());
+}
+
+/// A client that the local shell stopped, continued in the background and put in front later: nothing tells it of the latter, and a
+/// terminal that is not raw would show a password.
+#[test]
+fn a_client_that_is_put_in_front_later_has_a_raw_terminal_again() {
+    let fleet = Fleet::serving();
+    let client = shell_of(&fleet);
+    let words = std::iter::once(client.get_program()).chain(client.get_args());
+    let line: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
+    let mut local = Command::new("bash");
+    local.args(["--norc", "--noprofile", "--noediting", "-i"]);
+    let mut terminal = Terminal::start(local, 80, 24);
+    terminal.type_in(format!("{}\n", line.join(" ")));
+    terminal.type_in("echo far-$((1))\n");
+    terminal.wait_for("far-1");
+    let config = fleet.layout.client();
+    let clients = processes_with(&config.display().to_string());
+    let [client] = clients.as_slice() else {
+        panic!("{clients:?}")
+    };
+    kill(Pid::from_raw((*client).try_into().unwrap()), Signal::SIGTSTP).unwrap();
+    terminal.wait_for("Stopped");
+    terminal.type_in("bg; echo behind-$((1))\n");
+    terminal.wait_for("behind-1");
+    terminal.type_in("fg\n");
+    eventually("raw again", || terminal.is_raw());
+    terminal.type_in("echo again-$((1)); exit\n");
+    terminal.wait_for("again-1");
+    // What is typed before is thrown away with what the session had not read.
+    eventually("the local shell's terminal", || !terminal.is_raw());
+    terminal.type_in("exit\n");
+    terminal.wait();
 }

@@ -534,6 +534,31 @@ async fn notices_are_shown_escaped_and_a_flood_of_them_is_bounded() {
 }
 
 #[tokio::test]
+async fn who_wants_to_hear_little_hears_that_evidence_is_missing() {
+    let (stream, mut node) = node();
+    let mut here = here(false);
+    here.local.quiet = true;
+    let script = async {
+        for code in [Code::SessionDeadline, Code::RecordingIncomplete] {
+            node.send(Notice {
+                code: code.number(),
+                seconds_left: 0,
+                seen: String::new(),
+            })
+            .await;
+        }
+        node.exit(0).await;
+    };
+    let (_, ()) = both(pump(stream, &mut here.local, WINDOW_BULK), script).await;
+    drop(here.local);
+    let shown = text(here.stderr);
+    assert!(
+        shown.contains("recording.incomplete") && !shown.contains("session.deadline"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
 async fn questions_of_the_node_are_answered() {
     let (stream, mut node) = node();
     let mut here = here(false);

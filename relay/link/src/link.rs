@@ -74,8 +74,10 @@ pub enum Lost {
     /// Nothing was received for longer than the idle limit.
     #[error("nothing was received for as long as a connection may be silent")]
     Silent,
-    /// The peer does not know the connection any more (it was restarted).
-    #[error("the peer does not know the connection any more; it was restarted")]
+    /// The peer does not know the connection any more: it was restarted, or its idle limit was over because we were stopped or asleep.
+    #[error(
+        "the peer does not know the connection any more: it was restarted, or it heard nothing from here for too long"
+    )]
     Forgotten,
     /// We closed it.
     #[error("closed on this side")]

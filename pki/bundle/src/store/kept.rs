@@ -214,7 +214,7 @@ impl Store {
                 Err(TryLockError::Error(e)) => return Err(failed(e)),
             }
         }
-        Err(self.unusable("another process holds its lock".to_owned()))
+        Err(self.unusable("another process holds its lock for long: a noderelay that is stopped or hangs; end it or continue it, then try again".to_owned()))
     }
 
     /// Removes what a process left that was killed in the middle; the caller holds the lock.
