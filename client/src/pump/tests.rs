@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use noderelay_proto::code::{Class, Code};
-use noderelay_proto::control::{Exit, Notice, SignalName};
+use noderelay_proto::control::{Exit, SignalName};
 use noderelay_proto::limits::{WINDOW_BULK, WINDOW_TERMINAL};
 use noderelay_proto::{Frames, ToClient, ToNode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -19,6 +19,8 @@ use crate::exit::Remote;
 use crate::screen::Screen;
 use crate::signals::{Caught, Signals};
 use crate::stdio::{Input, Output};
+
+mod notices;
 
 /// The far end: real frames over an in-memory stream.
 struct Node {
@@ -506,56 +508,6 @@ async fn an_output_without_reader_ends_the_session() {
     };
     let (finished, ()) = both(pump(stream, &mut here.local, WINDOW_BULK), script).await;
     assert_eq!(finished.ended, Ended::OutputClosed);
-}
-
-#[tokio::test]
-async fn notices_are_shown_escaped_and_a_flood_of_them_is_bounded() {
-    let (stream, mut node) = node();
-    let mut here = here(false);
-    let script = async {
-        for n in 0..1000 {
-            let seen = format!("\x1b[2J{n}");
-            node.send(Notice {
-                code: Code::SessionDeadline.number(),
-                seconds_left: 300,
-                seen,
-            })
-            .await;
-        }
-        node.exit(0).await;
-    };
-    let (_, ()) = both(pump(stream, &mut here.local, WINDOW_BULK), script).await;
-    drop(here.local);
-    let shown = text(here.stderr);
-    assert!(
-        shown.contains("session.deadline in 5 min") && !shown.contains('\x1b'),
-        "{shown}"
-    );
-}
-
-#[tokio::test]
-async fn who_wants_to_hear_little_hears_that_evidence_is_missing() {
-    let (stream, mut node) = node();
-    let mut here = here(false);
-    here.local.quiet = true;
-    let script = async {
-        for code in [Code::SessionDeadline, Code::RecordingIncomplete] {
-            node.send(Notice {
-                code: code.number(),
-                seconds_left: 0,
-                seen: String::new(),
-            })
-            .await;
-        }
-        node.exit(0).await;
-    };
-    let (_, ()) = both(pump(stream, &mut here.local, WINDOW_BULK), script).await;
-    drop(here.local);
-    let shown = text(here.stderr);
-    assert!(
-        shown.contains("recording.incomplete") && !shown.contains("session.deadline"),
-        "{shown}"
-    );
 }
 
 #[tokio::test]
