@@ -6,7 +6,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::stage::{Stages, binaries, cargo, root, run};
+use crate::dist;
+use crate::stage::{Stages, cargo, root, run};
 use anyhow::{Result, bail};
 
 /// Where `sshd` lives on the systems that we know; it must be started by its absolute path.
@@ -32,28 +33,8 @@ pub(crate) fn run_all(options: &[&str]) -> Result<()> {
     stages.add("build", || {
         run(cargo().args(["build", "--release", "--locked", "--workspace", "--all-targets"]))
     });
-    stages.add("build what is shipped", || {
-        run(cargo().args([
-            "build",
-            "--profile",
-            "dist",
-            "--locked",
-            "--workspace",
-            "--bin",
-            "noderelay",
-            "--bin",
-            "noderelay-relay",
-            "--bin",
-            "noderelay-agent",
-            "--bin",
-            "slice-bench",
-        ]))
-    });
     stages.finish()?;
-    let release = binaries();
-    let shipped = release
-        .parent()
-        .map_or_else(|| root().join("target/dist"), |target| target.join("dist"));
+    let shipped = dist::build(None)?;
     // The rival of the relay lives in it: both are built alike.
     let bench = shipped.join("slice-bench");
     let finish = |command: &mut Command| {

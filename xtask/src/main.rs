@@ -3,6 +3,7 @@
 //! ```text
 //! ci      fmt, clippy, deps, docs, test: everything that a change must pass, in stages with their seconds
 //! test    the test command of the README
+//! dist    the programs as they are shipped, optimised for what a session does
 //! bench   the benchmarks, side by side with OpenSSH in the same run
 //! soak    everything at once for long, and the tests whose waits are of their true length
 //! fuzz    everything that a peer or a file can send, guided by coverage or as mutants
@@ -16,6 +17,7 @@
 
 mod bench;
 mod deps;
+mod dist;
 mod docs;
 mod fuzz;
 mod soak;
@@ -32,7 +34,10 @@ usage: cargo xtask TASK
 
   ci [--without-test]  everything that a change must pass, in stages with their seconds
   test [WORD…]         build every binary, then run every test; words go to `cargo test`
-  bench [OPTION…]      benchmarks against OpenSSH; the figures go into docs/benchmarks.md
+  dist [--profile FILE]
+                       the programs as they are shipped, into target/dist: built twice, with a training between (needs
+                       `rustup component add llvm-tools`); with the counts of an earlier build that build again
+  bench [OPTION…]      dist, then benchmarks against OpenSSH; the figures go into docs/benchmarks.md
                        (--quick: few rounds; --check: fail when a goal is missed; --dry-run: print only)
   soak [--for TIME]    everything at once for an hour, and tests with waits of true length; the figures go into
                        docs/benchmarks.md (--dry-run: print only)
@@ -49,6 +54,7 @@ fn main() -> ExitCode {
         ["ci"] => ci(true),
         ["ci", "--without-test"] => ci(false),
         ["test", rest @ ..] => test(rest),
+        ["dist", words @ ..] => dist::run_all(words),
         ["bench", options @ ..] => bench::run_all(options),
         ["soak", words @ ..] => soak::run_all(words),
         ["fuzz", words @ ..] => fuzz::run_all(words),

@@ -20,6 +20,7 @@ mod product;
 mod relay;
 mod report;
 mod ssh;
+mod train;
 mod warm;
 
 #[cfg(test)]
@@ -60,6 +61,9 @@ fn main() -> ExitCode {
 /// Runs what is asked for; false when a goal was missed and the caller wants to know.
 fn run(options: &Options) -> Result<bool> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    if options.train {
+        return train::train(options, folder.path()).map(|()| true);
+    }
     let machine = Machine::look();
     say(&format!("on {machine}"));
     if let Subject::Relay(frames) = options.subject {

@@ -50,6 +50,14 @@ impl Rounds {
         sessions: &[4, 12],
         paced: 20,
     };
+    /// Far more keystrokes than packets of bulk: code that is run seldom beside what is run most counts as not run at all.
+    const TRAINING: Rounds = Rounds {
+        commands: 30,
+        echo_turns: 20,
+        bulk_turns: 1,
+        bulk: 32,
+        ..Rounds::FULL
+    };
 }
 
 pub(crate) struct Options {
@@ -62,6 +70,8 @@ pub(crate) struct Options {
     pub(crate) rounds: Rounds,
     /// What the run is about.
     pub(crate) subject: Subject,
+    /// Nothing is measured: the same kinds of work, for a build that counts what it does.
+    pub(crate) train: bool,
     /// The one measurement that is wanted.
     pub(crate) only: Option<String>,
 }
@@ -85,6 +95,7 @@ impl Options {
             check: false,
             rounds: Rounds::FULL,
             subject: Subject::Session,
+            train: false,
             only: None,
         };
         while let Some(word) = words.next() {
@@ -101,6 +112,7 @@ impl Options {
                 "--one-processor" => options.subject = Subject::OneProcessor,
                 "--crowd" => options.subject = Subject::Crowd,
                 "--growth" => options.subject = Subject::Growth,
+                "--train" => (options.train, options.rounds) = (true, Rounds::TRAINING),
                 // Whoever starts us sees to it that the interfaces are such.
                 "--relay" => {
                     let frames = words.next();
@@ -113,7 +125,7 @@ impl Options {
                 "--quick" => options.rounds = Rounds::QUICK,
                 other => {
                     bail!(
-                        "unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --one-processor, --crowd, --growth, --relay MTU, --check, --quick"
+                        "unknown option {other}; known: --binaries DIR, --report FILE, --only NAME, --one-processor, --crowd, --growth, --relay MTU, --train, --check, --quick"
                     )
                 }
             }
