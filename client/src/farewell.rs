@@ -49,6 +49,7 @@ impl<S: AsyncRead + Unpin> Farewell<S> {
         }
         if let Some(link) = self.link {
             link.connection.close(Code::Ok.number().into(), b"");
+            told().await;
         }
     }
 }

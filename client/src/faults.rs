@@ -43,6 +43,11 @@ impl std::fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Fault {
+    /// Something of this machine refused us: `what` is what we were about to use, or doing.
+    pub fn local_io(what: &str, error: &io::Error) -> Self {
+        Self::new(Code::ClientLocalIo, Origin::Client, format!("{what}: {error}"))
+    }
+
     /// A fault with the class that its code has. Where nothing was seen, the code's summary stands for it.
     pub fn new(code: Code, origin: Origin, seen: impl Into<String>) -> Self {
         let mut seen = seen.into();

@@ -251,7 +251,7 @@ impl<'a> Pump<'a> {
                 }
                 written = self.local.screen.advance(), if !self.local.screen.is_empty() => match written {
                     Ok(units) => self.consumed(units),
-                    Err(error) => return Ended::Fault(Fault::new(Code::ClientLocalIo, Origin::Client, format!("writing output: {error}"))),
+                    Err(error) => return Ended::Fault(Fault::local_io("writing output", &error)),
                 },
                 got = read(reader, &mut self.frames), if wants_more => match got {
                     Ok(0) => self.end_of_stream(),

@@ -166,7 +166,7 @@ pub async fn run_session(options: SessionOptions) -> Outcome {
             farewell: None,
         }
     });
-    // The last words leave before anything else here may have to wait.
+    // The last words, and the end of a connection without a session, leave before anything else here may have to wait.
     farewell::told().await;
     say_end(&options, &status, over.message.as_ref());
     // The reader of a pipe may be waited for; the node, which waits for our last words, is not to wait for it, too.
@@ -177,7 +177,6 @@ pub async fn run_session(options: SessionOptions) -> Outcome {
     if let Some(farewell) = over.farewell {
         farewell.take().await;
     }
-    farewell::told().await;
     if waits {
         write_status(&options, &status);
     }
@@ -249,7 +248,7 @@ struct Over {
 async fn session(options: &SessionOptions, status: &mut Status) -> Result<Over, Refusal> {
     let config = config(options)?;
     by_relay(options.path)?;
-    let mut signals = Signals::install().map_err(|error| local_io("signals", &error))?;
+    let mut signals = Signals::install().map_err(|error| Fault::local_io("signals", &error))?;
     let waiting = Waiting::new(
         !options.quiet && (options.verbose || is_terminal(std::io::stderr())),
         options.verbose,
@@ -287,10 +286,6 @@ fn by_relay(path: PathChoice) -> Result<(), Fault> {
         PathChoice::Api | PathChoice::Auto => "the path through the API server is not built into this version",
     };
     Err(Fault::new(Code::ClientUnsupported, Origin::Client, what))
-}
-
-fn local_io(what: &str, error: &std::io::Error) -> Fault {
-    Fault::new(Code::ClientLocalIo, Origin::Client, format!("{what}: {error}"))
 }
 
 /// One command, from words.

@@ -59,9 +59,9 @@ async fn once(argv: Vec<OsString>, global: &Global) -> Result<u8> {
     let layout = setup::fleet_of_one(&folder, &spec(free_address()?)?, Timestamp::now()).await?;
     let stop = CancellationToken::new();
     let mut relay = {
-        let (config, stop) = (relay::Config::load(&layout.relay())?, stop.clone());
+        let config = relay::Config::load(&layout.relay())?;
         let stop = relay::Stop {
-            soft: stop,
+            soft: stop.clone(),
             ..Default::default()
         };
         tokio::spawn(relay::run(config, |_| {}, stop))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use noderelay_proto::ToNode;
-use noderelay_proto::code::{Code, Origin};
+use noderelay_proto::code::Code;
 use noderelay_proto::control::{Closed, Resize, Signal};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
@@ -33,10 +33,7 @@ impl Pump<'_> {
         let typed = match typed {
             Ok(typed) => typed,
             // Told as its end, half of a file would be taken for the whole of it.
-            Err(error) => {
-                let seen = format!("reading standard input: {error}");
-                return Some(Ended::Fault(Fault::new(Code::ClientLocalIo, Origin::Client, seen)));
-            }
+            Err(error) => return Some(Ended::Fault(Fault::local_io("reading standard input", &error))),
         };
         if typed.is_empty() {
             self.input_ended = true;

@@ -12,7 +12,7 @@ use noderelay_proto::control;
 
 use super::ending::{ended, say};
 use super::local::Terminals;
-use super::{Over, SessionOptions, banner, local_io};
+use super::{Over, SessionOptions, banner};
 use crate::config::{Config, Warm};
 use crate::creds::Creds;
 use crate::dial::{self, Reached, Ways};
@@ -143,7 +143,7 @@ impl Open {
         let mut local = self
             .terminals
             .local(config, signals, options.quiet)
-            .map_err(|error| local_io("terminal", &error))?;
+            .map_err(|error| Fault::local_io("terminal", &error))?;
         let liveness = Liveness {
             keepalive: config.keepalive,
             patience: config.patience,

@@ -4,6 +4,15 @@ use noderelay_proto::control::Notice;
 
 use super::*;
 
+fn notice(code: Code, seconds_left: u32, seen: String) -> Notice {
+    let code = code.number();
+    Notice {
+        code,
+        seconds_left,
+        seen,
+    }
+}
+
 #[tokio::test]
 async fn notices_are_shown_escaped_and_a_flood_of_them_is_bounded() {
     let (stream, mut node) = node();
@@ -11,12 +20,7 @@ async fn notices_are_shown_escaped_and_a_flood_of_them_is_bounded() {
     let script = async {
         for n in 0..1000 {
             let seen = format!("\x1b[2J{n}");
-            node.send(Notice {
-                code: Code::SessionDeadline.number(),
-                seconds_left: 300,
-                seen,
-            })
-            .await;
+            node.send(notice(Code::SessionDeadline, 300, seen)).await;
         }
         node.exit(0).await;
     };
@@ -36,12 +40,7 @@ async fn who_wants_to_hear_little_hears_that_evidence_is_missing() {
     here.local.quiet = true;
     let script = async {
         for code in [Code::SessionDeadline, Code::RecordingIncomplete] {
-            node.send(Notice {
-                code: code.number(),
-                seconds_left: 0,
-                seen: String::new(),
-            })
-            .await;
+            node.send(notice(code, 0, String::new())).await;
         }
         node.exit(0).await;
     };
