@@ -37,6 +37,11 @@ pub enum LogFormat {
 /// Why there is no log, or no other filter.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
+    /// A filter with characters that no target or level has.
+    #[error(
+        "the filter {0:?} cannot be used: it is not ASCII; write a level, or a filter such as info,noderelay_relay=debug"
+    )]
+    NotAscii(String),
     /// Whoever wrote it has to mend it.
     #[error(
         "the filter {filter:?} cannot be used: {cause}; write a level, or a filter such as info,noderelay_relay=debug"
@@ -204,6 +209,10 @@ fn written(format: LogFormat, out: &Background) -> Written {
 }
 
 pub(crate) fn parse(filter: &str) -> Result<EnvFilter, LogError> {
+    // The parser cuts text by the places of characters before it trimmed, and panics when it hits the middle of one. No target has any.
+    if !filter.is_ascii() {
+        return Err(LogError::NotAscii(filter.to_owned()));
+    }
     EnvFilter::builder().parse(filter).map_err(|cause| LogError::Filter {
         filter: filter.to_owned(),
         cause,
