@@ -307,12 +307,28 @@ async fn crossing(knock: Knock, waiting: Arc<tokio::sync::Mutex<Option<(SendStre
             };
             tokio::join!(
                 copy(near_recv, far_send, Way::ToNode, &pass),
-                copy(far_recv, other_send, Way::ToClient, &pass),
-                copy(other_recv, near_send, Way::ToClient, &pass)
+                both_shown([(far_recv, other_send), (other_recv, near_send)])
             );
         }
         _ => {}
     }
+}
+
+/// Passes on what comes once both nodes have answered, or the first client to be refused would take the other one's answer with it.
+/// Ends are not passed on: the client's own refusal comes first.
+async fn both_shown(ways: [(RecvStream, SendStream); 2]) {
+    let barrier = &tokio::sync::Barrier::new(2);
+    let [one, two] = ways.map(|(mut from, mut to)| async move {
+        let mut answer = from.read_chunk(16 * 1024, true).await;
+        barrier.wait().await;
+        while let Ok(Some(chunk)) = answer
+            && to.write_all(&chunk.bytes).await.is_ok()
+        {
+            answer = from.read_chunk(16 * 1024, true).await;
+        }
+        let _ = to.stopped().await;
+    });
+    tokio::join!(one, two);
 }
 
 #[test]
